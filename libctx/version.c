@@ -1,0 +1,6 @@
+#include "pctx.h"
+
+const char *pctx_version(void)
+{
+	return PROCSCOPE_VERSION;
+}

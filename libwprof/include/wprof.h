@@ -1,0 +1,193 @@
+/*
+ * wprof.h - the public header of libwprof: where a running process writes.
+ *
+ * libwprof follows the writes of another process page by page, by userfaultfd
+ * write-protection in async mode and PAGEMAP_SCAN. It does not disturb CRIU and
+ * no byte of the target is changed. It prints nothing, never exits and leaves
+ * errno as it was. This header compiles alone, as C11 and as C++.
+ *
+ * Conventions. Functions return 0 or a negative errno. Objects are handed out
+ * through a `struct x **out` that is set only on success. Options structs begin
+ * with their own size: fill it with sizeof; fields beyond it take their
+ * defaults, and bytes this library does not know must be zero (-E2BIG).
+ * Ranges are half open, [start, end), page aligned, in bytes. Times are
+ * CLOCK_MONOTONIC nanoseconds unless said otherwise.
+ */
+#ifndef WPROF_H
+#define WPROF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define WPROF_API	__attribute__((visibility("default")))
+#define WPROF_CHECKED	__attribute__((warn_unused_result))
+#else
+#define WPROF_API
+#define WPROF_CHECKED
+#endif
+
+/* ---- reasons --------------------------------------------------------------
+ * One errno often has several causes that a person must treat differently.
+ */
+
+/** enum wprof_reason - why a function refused or failed */
+enum wprof_reason {
+	WPROF_OK,
+	WPROF_NO_PROCESS,	/* -ESRCH: no such process */
+	WPROF_KERNEL_THREAD,	/* -EINVAL: it has no memory of its own */
+	WPROF_SELF,		/* -EINVAL: the caller's own process */
+	WPROF_TRACED,		/* -EBUSY: another tracer holds it */
+	WPROF_NOT_PERMITTED,	/* -EPERM: credentials, Yama, or a container */
+	WPROF_SECCOMP,		/* -EACCES: the target's filter forbids it */
+	WPROF_NO_KERNEL,	/* -EOPNOTSUPP: kernel lacks a feature, text names it */
+	WPROF_NO_ARCH,		/* -ENOSYS: no injection for this architecture */
+	WPROF_NO_INJECTOR,	/* -ENOENT: libexec/wprof-inject not found */
+	WPROF_NO_THREAD,	/* -EAGAIN: no thread could be stopped in time */
+	WPROF_ENDED,		/* -ESRCH: the target exited meanwhile */
+	WPROF_EXECED,		/* -ESTALE: the target runs a new program now */
+	WPROF_NOT_ARMED,	/* -EIO: arming had no effect */
+	WPROF_SYSTEM		/* any other errno */
+};
+
+/** struct wprof_why - the reason in words; optional out-parameter */
+struct wprof_why {
+	enum wprof_reason reason;
+	char text[240];		/* one line: what failed, why, what can be done */
+};
+
+/* ---- profiling a process -------------------------------------------------- */
+
+enum wprof_arming {
+	WPROF_EXACT,		/* everything is re-armed at each interval */
+	WPROF_SAMPLE		/* hot memory in rotating 2 MiB chunks, 1 in 16 */
+};
+
+/** WPROF_VMA - granularity of heat: whole VMAs, written / all pages */
+#define WPROF_VMA		0u
+/** WPROF_CHUNK - default of the programs: 2 MiB, written / populated pages */
+#define WPROF_CHUNK		(2u << 20)
+
+/** flags of struct wprof_opts */
+#define WPROF_F_SOFT_DIRTY		(1u << 0)	/* read bit 55 beside, never clear it */
+#define WPROF_F_CLEAR_SOFT_DIRTY	(1u << 1)	/* and clear it: CRIU then loses pages */
+#define WPROF_F_COLLAPSE		(1u << 2)	/* give split huge pages back on close */
+
+/** struct wprof_opts - how to profile; all 0: defaults */
+struct wprof_opts {
+	size_t size;			/* sizeof(struct wprof_opts) */
+	uint32_t arming;		/* enum wprof_arming; 0: exact */
+	uint32_t flags;			/* WPROF_F_* */
+	uint64_t granularity_bytes;	/* WPROF_VMA, or a power of two, 64 KiB to 1 GiB */
+	double hot_threshold;		/* 0 < t < 1; 0: 0.3 */
+	uint32_t hot_consecutive;	/* 1 to 10 intervals; 0: 3 */
+	uint32_t window;		/* 1 to 64 intervals; 0: 10 */
+	const char *injector;		/* path of wprof-inject; NULL: where installed */
+};
+
+enum wprof_vma_type {
+	WPROF_HEAP, WPROF_STACK, WPROF_ANONYMOUS, WPROF_CODE, WPROF_DATA, WPROF_VDSO
+};
+
+/** flags of struct wprof_vma: what happened to it in this interval */
+#define WPROF_VMA_NEW		(1u << 0)
+#define WPROF_VMA_CHANGED	(1u << 1)	/* grown, shrunk, merged or split */
+#define WPROF_VMA_BUSY		(1u << 2)	/* another userfaultfd owns it: not tracked */
+
+/** struct wprof_vma - one tracked VMA in one interval */
+struct wprof_vma {
+	uint64_t start, end;
+	enum wprof_vma_type type;
+	uint32_t flags;			/* WPROF_VMA_* */
+	uint64_t written_pages;		/* written, and still populated at the scan */
+	uint64_t populated_pages;	/* cached, at most 10 intervals old */
+	const char *name;		/* as in maps, "" for anonymous memory */
+};
+
+/** struct wprof_run - consecutive written pages */
+struct wprof_run {
+	uint64_t start;			/* address of the first */
+	uint64_t n_pages;
+};
+
+/** struct wprof_cost - what this interval cost */
+struct wprof_cost {
+	uint64_t scan_ns;		/* time spent in PAGEMAP_SCAN */
+	uint64_t total_ns;		/* the whole call */
+	uint64_t n_scans;		/* system calls for scanning */
+	uint64_t faults;		/* faults the arming caused in the target, at most */
+};
+
+/** struct wprof_interval - all of one interval; lives until the next call */
+struct wprof_interval {
+	uint64_t number;		/* 1, 2, ... */
+	uint64_t start_ns;		/* end of the interval before */
+	uint64_t length_ns;		/* measured */
+	bool ended;			/* the target exited or exec'ed: no more to come */
+	bool estimated;			/* sampled arming: page counts are extrapolated */
+	uint64_t page_bytes;		/* size of a page */
+	uint64_t written_pages;
+	uint64_t armed_pages;		/* pages that were armed during this interval */
+	uint64_t untracked_shared_bytes;
+	uint64_t untracked_busy_bytes;
+	const struct wprof_vma *vmas;	/* ascending */
+	size_t n_vmas;
+	const struct wprof_run *runs;	/* ascending, never adjacent within a VMA */
+	size_t n_runs;
+	struct wprof_cost cost;
+};
+
+/** struct wprof_region - memory that is hot now; adjacent regions are merged */
+struct wprof_region {
+	uint64_t start, end;
+	double written_ratio;		/* last interval, 0 to 1 */
+	double window_ratio;		/* mean over the window */
+	uint32_t consecutive;		/* intervals in a row above the threshold */
+	enum wprof_vma_type type;
+	const char *name;
+};
+
+struct wprof;
+
+WPROF_API WPROF_CHECKED int wprof_open(pid_t pid, const struct wprof_opts *opts,
+				       struct wprof **out, struct wprof_why *why);
+WPROF_API void wprof_close(struct wprof *w);
+WPROF_API WPROF_CHECKED int wprof_sample(struct wprof *w, const struct wprof_interval **out);
+WPROF_API WPROF_CHECKED int wprof_hot(struct wprof *w, const struct wprof_region **out,
+				      size_t *n);
+WPROF_API WPROF_CHECKED int wprof_pause(struct wprof *w);
+WPROF_API WPROF_CHECKED int wprof_resume(struct wprof *w);
+WPROF_API int wprof_pidfd(const struct wprof *w);
+WPROF_API const char *wprof_vma_type_name(enum wprof_vma_type type);
+
+/* ---- what can be done here ------------------------------------------------ */
+
+/** struct wprof_fact - one row of wprof_check() */
+struct wprof_fact {
+	const char *name;		/* short, stable: "pagemap_scan" */
+	int state;			/* 1 yes, 0 no, -1 not known */
+	bool needed;			/* profiling is impossible without it */
+	char reason[200];
+};
+
+WPROF_API WPROF_CHECKED int wprof_check(pid_t pid, struct wprof_fact *facts, size_t *n);
+
+/* ---- range sets ------------------------------------------------------------ */
+
+struct wprof_range {
+	uint64_t start, end;
+};
+
+WPROF_API const char *wprof_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WPROF_H */

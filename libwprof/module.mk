@@ -1,0 +1,38 @@
+# libwprof (static and shared), its injector, the wprof program
+d := libwprof
+
+wprof-src := $(wildcard $d/*.c $d/criu/*.c)
+wprof-obj := $(wprof-src:%.c=$B/%.o)
+objects   += $(wprof-obj)
+
+# the newest node of the map must be the version of the Makefile
+wprof-map := $(shell sed -n 's/^WPROF_\([0-9.]*\) {$$/\1/p' $d/libwprof.map | tail -n 1)
+ifeq ($(filter $(wprof-map).%,$(VERSION)),)
+$(error VERSION is $(VERSION), the newest node of $d/libwprof.map is WPROF_$(wprof-map))
+endif
+
+# For our own tests and programs: every symbol of the library.
+$B/$d/internal.a: $(wprof-obj)
+	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
+
+$B/lib/libwprof.a: $(wprof-obj)
+	@mkdir -p $(@D)
+	$(call say,AR)rm -f $@ && $(LD) -r -o $(@:.a=.o) $^ && \
+		$(OBJCOPY) --localize-hidden $(@:.a=.o) && $(AR) rcs $@ $(@:.a=.o) && rm -f $(@:.a=.o)
+
+$B/lib/libwprof.so.$(VERSION): $(wprof-obj) $d/libwprof.map
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -shared $(if $(findstring sanitize,$(CFLAGS)),,-Wl,-z,defs) \
+		-Wl,-soname,libwprof.so.$(SOMAJOR) \
+		-Wl,--version-script=$(filter %.map,$^) \
+		-o $@ $(filter %.o,$^) $(wprof-libs)
+	@ln -sf libwprof.so.$(VERSION) $(@D)/libwprof.so.$(SOMAJOR)
+	@ln -sf libwprof.so.$(SOMAJOR) $(@D)/libwprof.so
+
+all: $B/lib/libwprof.a $B/lib/libwprof.so.$(VERSION) $B/$d/libwprof.pc
+
+# ---- tests: unit tests see the library's internals
+wprof-libs =
+$(call atf-c-tests,$d): $B/$d/internal.a
+$(call atf-c-tests,$d): libs = $(wprof-libs)
+$(addsuffix .o,$(call atf-c-tests,$d)): mod-cppflags = -Ilibwprof

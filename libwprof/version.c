@@ -1,0 +1,6 @@
+#include "wprof.h"
+
+const char *wprof_version(void)
+{
+	return PROCSCOPE_VERSION;
+}
