@@ -5,6 +5,8 @@ wprof-src := $(wildcard $d/*.c $d/criu/*.c)
 wprof-obj := $(wprof-src:%.c=$B/%.o)
 objects   += $(wprof-obj)
 
+$(wprof-obj): mod-cppflags = -Ilibwprof
+
 # the newest node of the map must be the version of the Makefile
 wprof-map := $(shell sed -n 's/^WPROF_\([0-9.]*\) {$$/\1/p' $d/libwprof.map | tail -n 1)
 ifeq ($(filter $(wprof-map).%,$(VERSION)),)

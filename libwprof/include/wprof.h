@@ -180,9 +180,144 @@ WPROF_API WPROF_CHECKED int wprof_check(pid_t pid, struct wprof_fact *facts, siz
 
 /* ---- range sets ------------------------------------------------------------ */
 
+/** struct wprof_range - one range: [start, end), page aligned, not empty */
 struct wprof_range {
 	uint64_t start, end;
 };
+
+/**
+ * struct wprof_ranges - a set of addresses: ranges, ascending, never adjacent
+ *
+ * MT-Safe as long as no two threads use the same set and one of them changes it.
+ * AS-Unsafe (allocates). Survives fork(): yes.
+ */
+struct wprof_ranges;
+
+/**
+ * wprof_ranges_new() - make a set of any ranges, in any order, overlapping or not
+ * @list: @n ranges; may be NULL when @n is 0 (the empty set)
+ * @out: the set; free it by wprof_ranges_free()
+ *
+ * Return: 0; -EINVAL: a range is empty, reversed or not page aligned; -ENOMEM.
+ */
+WPROF_API WPROF_CHECKED int wprof_ranges_new(const struct wprof_range *list, size_t n,
+					     struct wprof_ranges **out);
+
+/** wprof_ranges_free() - free @set; NULL is fine */
+WPROF_API void wprof_ranges_free(struct wprof_ranges *set);
+
+/**
+ * wprof_ranges_list() - the ranges of @set, ascending, disjoint, never adjacent
+ * @n: set to their number; 0 for NULL
+ *
+ * Return: the ranges, valid until @set is changed or freed.
+ */
+WPROF_API const struct wprof_range *wprof_ranges_list(const struct wprof_ranges *set, size_t *n);
+
+/** wprof_ranges_bytes() - how many bytes the ranges of @set cover; 0 for NULL */
+WPROF_API uint64_t wprof_ranges_bytes(const struct wprof_ranges *set);
+
+/**
+ * wprof_ranges_unite() - add every address of @other to @set
+ *
+ * The two may be the same. A set whose operation failed is as it was.
+ *
+ * Return: 0; -EINVAL: one of them is NULL; -ENOMEM.
+ */
+WPROF_API WPROF_CHECKED int wprof_ranges_unite(struct wprof_ranges *set,
+					       const struct wprof_ranges *other);
+
+/** wprof_ranges_subtract() - take every address of @other out of @set; as unite */
+WPROF_API WPROF_CHECKED int wprof_ranges_subtract(struct wprof_ranges *set,
+						  const struct wprof_ranges *other);
+
+/** wprof_ranges_intersect() - keep in @set what is in @other too; as unite */
+WPROF_API WPROF_CHECKED int wprof_ranges_intersect(struct wprof_ranges *set,
+						   const struct wprof_ranges *other);
+
+/**
+ * wprof_ranges_round() - make @set whole VMAs: those it has any address of
+ * @vmas: @n VMAs, ascending and disjoint
+ *
+ * What lies in no VMA is dropped: there is no memory.
+ *
+ * Return: 0; -EINVAL: @vmas is not ascending, disjoint and page aligned; -ENOMEM.
+ */
+WPROF_API WPROF_CHECKED int wprof_ranges_round(struct wprof_ranges *set,
+					       const struct wprof_range *vmas, size_t n);
+
+/**
+ * wprof_ranges_load() - read a range file: "start end", hexadecimal, a line each
+ * @path: docs/formats.md describes it; at most 64 MiB
+ * @line: set to the number of the bad line with -EBADMSG; may be NULL
+ *
+ * Return: 0; -EBADMSG: a line is no range, mend the file; -EFBIG: larger than
+ * any range file; -ENOMEM; else what open(2) or read(2) said.
+ */
+WPROF_API WPROF_CHECKED int wprof_ranges_load(const char *path, struct wprof_ranges **out,
+					      size_t *line);
+
+/**
+ * wprof_ranges_save() - write a range file; @path is replaced as a whole or not at all
+ *
+ * The directory of @path must be writable: a file beside it is renamed.
+ *
+ * Return: 0; -EINVAL: @set or @path is NULL; -ENOMEM; else what open(2), write(2),
+ * fsync(2) or rename(2) said: make room or name another place.
+ */
+WPROF_API WPROF_CHECKED int wprof_ranges_save(const struct wprof_ranges *set, const char *path);
+
+/* ---- arguments for CRIU ----------------------------------------------------- */
+
+/** WPROF_CRIU_INLINE - most ranges given as arguments; more go to a file */
+#define WPROF_CRIU_INLINE	10u
+
+/** struct wprof_criu_opts - what a dump leaves out, and what it takes without parent */
+struct wprof_criu_opts {
+	size_t size;				/* sizeof(struct wprof_criu_opts) */
+	const struct wprof_ranges *hot;		/* hot now; NULL: nothing (a final dump) */
+	const struct wprof_ranges *previous;	/* what the parent dump left out; NULL: none */
+	const struct wprof_range *vmas;		/* round to these; NULL: page exact */
+	size_t n_vmas;
+};
+
+/**
+ * wprof_criu_sets() - the excluded and the no-parent set of one dump
+ * @opts: a dump without parent has no @opts->previous
+ * @exclude: what this dump leaves out; keep it with the dump's id once the dump
+ *	has succeeded, it is the next one's @opts->previous
+ * @no_parent: left out by the parent, dumped now: no parent has these pages
+ *
+ * Both are the caller's, to be freed by wprof_ranges_free(). CRIU matches a range
+ * by overlap and skips the whole VMA, so the sets must be rounded for it: give
+ * @opts->vmas as they stand at this dump.
+ *
+ * Spec: write profiler, 5.3. MT-Safe. Survives fork(): yes.
+ *
+ * Return: 0; -EINVAL: the VMAs are not ascending and disjoint; -E2BIG: an option
+ * this library does not know; -ENOMEM.
+ */
+WPROF_API WPROF_CHECKED int wprof_criu_sets(const struct wprof_criu_opts *opts,
+					    struct wprof_ranges **exclude,
+					    struct wprof_ranges **no_parent);
+
+/**
+ * wprof_criu_args() - CRIU's arguments for the two sets
+ * @exclude: --exclude-range START:END each; beyond WPROF_CRIU_INLINE ranges they
+ *	are written to @exclude_file and --exclude-file names it
+ * @no_parent: --no-parent-range START:END each
+ * @exclude_file: may be NULL as long as @exclude has few ranges
+ * @out: strings, NULL-terminated; free them by wprof_criu_args_free()
+ *
+ * Return: 0; -ENAMETOOLONG: too many ranges for arguments and no @exclude_file;
+ * -EINVAL: no @out; -ENOMEM; else what wprof_ranges_save() said.
+ */
+WPROF_API WPROF_CHECKED int wprof_criu_args(const struct wprof_ranges *exclude,
+					    const struct wprof_ranges *no_parent,
+					    const char *exclude_file, char ***out);
+
+/** wprof_criu_args_free() - free what wprof_criu_args() gave; NULL is fine */
+WPROF_API void wprof_criu_args_free(char **args);
 
 WPROF_API const char *wprof_version(void);
 
