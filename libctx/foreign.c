@@ -159,7 +159,7 @@ static bool foreign_chunk(struct foreign_line *l, const char *text, size_t n,
 bool foreign_context(const struct ctx_header *own, uint64_t own_ns)
 {
 	struct foreign_line line = { .len = 0 };
-	char text[4096];
+	char text[1024];
 	bool found = false;
 	ssize_t n;
 	int fd = sys_open("/proc/self/maps", O_RDONLY | O_CLOEXEC);

@@ -36,13 +36,46 @@ OBJCOPY ?= objcopy
 $B/lib/libctx.so.$(VERSION): $(ctx-obj) $d/libctx.map
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -shared $(if $(findstring sanitize,$(CFLAGS)),,-Wl,-z,defs) \
-		-Wl,-soname,libctx.so.$(SOMAJOR) \
+		-Wl,-soname,libctx.so.$(SOMAJOR) -Wl,-z,nodelete \
 		-Wl,--version-script=$(filter %.map,$^) \
 		-o $@ $(filter %.o,$^) $$($(PKG_CONFIG) --libs libprotobuf-c) -lpthread
 	@ln -sf libctx.so.$(VERSION) $(@D)/libctx.so.$(SOMAJOR)
 	@ln -sf libctx.so.$(SOMAJOR) $(@D)/libctx.so
 
 all: $B/lib/libctx.a $B/lib/libctx.so.$(VERSION) $B/$d/libctx.pc
+
+# ---- the preloaded shim: everything but libc is inside and hidden. The static
+# libprotobuf-c is position independent only as far as its symbols are local,
+# so all of them are made local before the link. Never with a sanitizer, whose
+# runtime the programs it is loaded into do not have.
+shim     := $B/lib/procscope/libpctx-preload.so
+shim-src := $(wildcard $d/preload/*.c) $(addprefix $d/,arena.c encode.c foreign.c keymap.c \
+	    otel_env.c publish.c state.c utf8.c)
+shim-obj := $(shim-src:%.c=$B/shim/%.o) $(ctx-pb:$B/%.c=$B/shim/%.o)
+objects  += $(shim-obj)
+$(shim-obj) $(shim): private override CFLAGS := $(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS))
+$(shim): private override LDFLAGS := $(filter-out -fsanitize%,$(LDFLAGS))
+$(shim-obj): mod-cppflags = -I$B/libctx/proto -Ilibctx
+$(shim-obj): | $(ctx-pb)
+
+$B/shim/%.o: %.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(all-cppflags) $(all-cflags) -c -o $@ $<
+
+$B/shim/%.pb-c.o: $B/%.pb-c.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(all-cppflags) $(all-cflags) -w -c -o $@ $<
+
+$(shim): $(shim-obj)
+	@mkdir -p $(@D)
+	$(call say,LD)$(LD) -r -o $(@:.so=.o) $^ \
+		"$$($(PKG_CONFIG) --variable=libdir libprotobuf-c)/libprotobuf-c.a" && \
+		$(OBJCOPY) --keep-global-symbol=none $(@:.so=.o) && \
+		$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-z,defs -Wl,-soname,$(@F) \
+		-o $@ $(@:.so=.o) -lpthread && rm -f $(@:.so=.o)
+
+preload-libs += $(shim)
+all: $(shim)
 
 # ---- tests: unit tests see the library's internals
 ctx-libs = $$($(PKG_CONFIG) --libs libprotobuf-c)
