@@ -33,6 +33,19 @@ $B/lib/libwprof.so.$(VERSION): $(wprof-obj) $d/libwprof.map
 
 all: $B/lib/libwprof.a $B/lib/libwprof.so.$(VERSION) $B/$d/libwprof.pc
 
+# ---- the injector: a program of its own, started by the library
+inject-obj := $(patsubst %.c,$B/%.o,$(wildcard $d/inject/*.c)) $B/$d/why.o
+objects    += $(inject-obj)
+libexec-programs += $B/libexec/wprof-inject
+
+$(inject-obj): mod-cppflags = -Ilibwprof
+
+$B/libexec/wprof-inject: $(inject-obj)
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+
+all: $B/libexec/wprof-inject
+
 # ---- tests: unit tests see the library's internals
 wprof-libs =
 $(call atf-c-tests,$d): $B/$d/internal.a
