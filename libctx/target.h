@@ -1,0 +1,67 @@
+/* target.h - another process: its identity, its files, its memory. */
+#ifndef PCTX_TARGET_H
+#define PCTX_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/**
+ * struct target - a process that stays the same one
+ *
+ * @dir is an open /proc/PID: it names this very process, and every look-up in
+ * it fails once that process is gone, whoever has its number by then.
+ */
+struct target {
+	int dir;
+	int thread; /* the same of a thread that stands in for it, or -1 */
+	int mem;    /* -1: not open */
+	pid_t process;
+	pid_t pid;	/* for process_vm_readv: of the process or that thread */
+	bool by_number; /* process_vm_readv works and means this process */
+	bool by_root;	/* the procfs is not this namespace's: never by number */
+};
+
+/** target_open() - 0, -ESRCH, -EPERM, -EINVAL (@procfs is none), -EMFILE, ... */
+int target_open(struct target *t, pid_t pid, const char *procfs);
+void target_close(struct target *t);
+
+/** target_gone() - did the process end since target_open()? */
+bool target_gone(const struct target *t);
+
+/** target_file() - open a file of the process's directory for reading */
+int target_file(const struct target *t, const char *name);
+
+/** target_refresh() - forget what belongs to a former address space (exec) */
+void target_refresh(struct target *t);
+
+/**
+ * target_read() - copy @len bytes at @address
+ *
+ * Return: 0; -EFAULT when not all of it could be read (nothing there, or the
+ * process gone: ask target_gone); -EPERM; -ESRCH.
+ */
+int target_read(struct target *t, uint64_t address, void *to, size_t len);
+
+/**
+ * target_readv() - the same for several pieces, in order
+ *
+ * One system call where that is known to keep the order, else one for each
+ * piece with a barrier between them.
+ */
+int target_readv(struct target *t, const struct iovec *to, const struct iovec *from, size_t n);
+
+/** target_state() - the state letter of /proc/PID/stat, 0 when unreadable */
+char target_state(const struct target *t);
+
+/**
+ * target_live_thread() - go over to a thread that still runs
+ *
+ * When the first thread of a process has ended and others run on, its own
+ * directory shows no memory. Return: true when there is such a thread.
+ */
+bool target_live_thread(struct target *t);
+
+#endif /* PCTX_TARGET_H */
