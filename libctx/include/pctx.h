@@ -217,38 +217,236 @@ PCTX_API PCTX_CHECKED int pctx_key_map_append(const char *key, uint8_t *index);
  */
 PCTX_API PCTX_CHECKED int pctx_unpublish(void);
 
-/* ---- reader -------------------------------------------------------------- */
+/* ---- reader --------------------------------------------------------------
+ *
+ * Reading another process needs the right to trace it: the same user and a
+ * dumpable process, or CAP_SYS_PTRACE. Nothing is stopped and nothing written.
+ * The reader needs 128 KiB of stack.
+ *
+ * Every function that looks into a process has these outcomes:
+ *
+ * -ENODATA: it has no context. Ask again later; it may publish late.
+ * -EAGAIN: its context is being updated, and was through all attempts. Ask again.
+ * -EBADMSG: what it published is malformed, or above a limit. Wait for its next
+ *   update; nothing the caller does mends it.
+ * -EPROTONOSUPPORT: it has a context of a version this library does not read.
+ * -ERANGE: none among its first mappings_max mappings. Raise that limit.
+ * -EPERM: not permitted to look into it. Run as its user, or with CAP_SYS_PTRACE.
+ * -ESRCH: there is no such process (any more). Its number may belong to another
+ *   one by now: open a new reader for that.
+ * -ENOMEM, -EMFILE, -ENFILE: out of what they say; free some and try again.
+ *
+ * Limit: the kernel copies the memory. Where a process lays its payload into a
+ * file of a file system that does not answer (FUSE), the copy waits for it, until
+ * the reading thread gets a fatal signal.
+ */
 
 struct pctx_reader;
 struct pctx_context;
+
+/** PCTX_PAYLOAD_LIMIT - most that payload_max_bytes may be set to */
+#define PCTX_PAYLOAD_LIMIT	(1024u * 1024u)
 
 /** struct pctx_reader_opts - how to find and read a context; all 0: defaults */
 struct pctx_reader_opts {
 	size_t size;			/* sizeof(struct pctx_reader_opts) */
 	const char *procfs;		/* NULL: "/proc" */
-	size_t payload_max_bytes;	/* 0: PCTX_PAYLOAD_MAX */
+	size_t payload_max_bytes;	/* 0: PCTX_PAYLOAD_MAX; up to PCTX_PAYLOAD_LIMIT */
 	uint64_t mappings_max;		/* most mappings to look at; 0: no limit */
 	uint32_t attempts_max;		/* tries against a racing writer; 0: 100 */
 	uint32_t accept_version_1;	/* not 0: take development version 1 too */
 };
 
+/**
+ * pctx_reader_open() - get hold of a process to read its context again and again
+ * @pid: the process; a number of @opts->procfs where that is given
+ * @opts: NULL: defaults. With a procfs of another PID namespace memory is read
+ *        through its PID/mem files instead of process_vm_readv
+ * @out: the reader, to be closed by the caller
+ *
+ * The process need not have published yet. The reader means this very process:
+ * not another one that gets its number later; what it executes keeps it.
+ *
+ * Spec: OTEP-4719, Reading Protocol.
+ * MT-Safe; a reader is for one thread at a time. Not AS-Safe.
+ * Survives fork(): yes, the child has a reader of its own.
+ *
+ * Return: 0; -ESRCH, -EPERM, -EMFILE, -ENFILE, -ENOMEM as above; -EINVAL: @pid is
+ * not positive, @opts->procfs is no directory or a limit is out of its range
+ * (correct it); -E2BIG: @opts is of a newer library and uses what is unknown here.
+ */
 PCTX_API PCTX_CHECKED int pctx_reader_open(pid_t pid, const struct pctx_reader_opts *opts,
 					   struct pctx_reader **out);
+
+/** pctx_reader_close() - contexts read from it stay; NULL is allowed */
 PCTX_API void pctx_reader_close(struct pctx_reader *reader);
+
+/**
+ * pctx_reader_read() - read the context as it is now
+ * @reader: a reader
+ * @out: the context, to be freed by the caller; it never changes
+ *
+ * Finds the context the first time and whenever it is not where it was. When it
+ * did not change since the last call the same context is handed out again, at
+ * the price of one system call. Waits between attempts against a racing writer,
+ * at most about 0.2 s with the default of 100.
+ *
+ * Spec: OTEP-4719, Reading Protocol, steps 1 to 8.
+ * MT-Safe with a reader for each thread. Not AS-Safe.
+ * Survives fork(): yes.
+ *
+ * Return: 0 or one of the outcomes above.
+ */
 PCTX_API PCTX_CHECKED int pctx_reader_read(struct pctx_reader *reader, struct pctx_context **out);
+
+/**
+ * pctx_reader_poll() - did the context change since the last read?
+ * @reader: a reader
+ * @changed: false when what pctx_reader_read() said last is still so; true when
+ *           it would now say something else, a first context included
+ *
+ * One system call, 32 bytes, while nothing changed. Never waits. Where nothing
+ * is published yet it looks for a context anew, which costs a pass over the
+ * process's mappings.
+ *
+ * Spec: OTEP-4719, Reading Protocol: the timestamp as the key of a cache.
+ * MT-Safe with a reader for each thread. Not AS-Safe.
+ * Survives fork(): yes.
+ *
+ * Return: 0 or one of the outcomes above; -EAGAIN: at this moment it is being
+ * updated, poll again. With an error *@changed is left alone.
+ */
 PCTX_API PCTX_CHECKED int pctx_reader_poll(struct pctx_reader *reader, bool *changed);
+
+/**
+ * pctx_read() - read the context of a process once
+ *
+ * As pctx_reader_open(), pctx_reader_read() and pctx_reader_close() in a row.
+ *
+ * Return: what they return.
+ */
 PCTX_API PCTX_CHECKED int pctx_read(pid_t pid, const struct pctx_reader_opts *opts,
 				    struct pctx_context **out);
 
+/**
+ * pctx_detect() - describe a process that has no usable context
+ * @pid: the process
+ * @opts: as for pctx_reader_open()
+ * @out: the description, to be freed by the caller; pctx_context_detected() is true
+ *
+ * The default resource detection that the OTEP asks of readers: process.* from
+ * /proc, OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES from the environment the
+ * process began with, container.id from its control group. service.name is
+ * always there, at last as unknown_service:NAME. What the caller may not see is
+ * left out.
+ *
+ * Spec: OTEP-4719, Reading Protocol: fall back to default resource detection.
+ * MT-Safe. Not AS-Safe. Survives fork(): yes.
+ *
+ * Return: 0; -EINVAL, -E2BIG as pctx_reader_open(); -ESRCH, -EPERM (not even its
+ * directory can be seen), -ENOMEM, -EMFILE, -ENFILE as above.
+ */
+PCTX_API PCTX_CHECKED int pctx_detect(pid_t pid, const struct pctx_reader_opts *opts,
+				      struct pctx_context **out);
+
+/**
+ * pctx_each_fn - called for one process
+ * @pid: the process
+ * @error: 0, or why its context could not be read: one of the outcomes above,
+ *         never -ENODATA or -ESRCH
+ * @context: NULL with an error; freed after the call
+ * @arg: what pctx_each() was given
+ *
+ * Return: 0 to go on; anything else ends pctx_each(), which returns it.
+ */
+typedef int pctx_each_fn(pid_t pid, int error, const struct pctx_context *context, void *arg);
+
+/**
+ * pctx_each() - read the contexts of all processes of a procfs
+ * @opts: as for pctx_reader_open()
+ * @each: called in ascending order of PIDs for each process that published, and
+ *        for each that may not be looked into
+ * @arg: handed on to @each
+ *
+ * MT-Safe. Not AS-Safe. Survives fork(): yes.
+ *
+ * Return: 0; -EINVAL, -E2BIG as pctx_reader_open(); -ENOMEM, -EMFILE, -ENFILE as
+ * above; else what @each returned.
+ */
+PCTX_API PCTX_CHECKED int pctx_each(const struct pctx_reader_opts *opts, pctx_each_fn *each,
+				    void *arg);
+
+/**
+ * pctx_find_service() - find processes by the service.name they published
+ * @service_name: compared byte for byte with that of the resource
+ * @opts: as for pctx_reader_open()
+ * @pids: the processes, ascending; NULL is allowed with *@n = 0
+ * @n: in: room in @pids; out: how many there are, which may be more
+ *
+ * A process whose parent, or parent's parent and so on, has the same service
+ * name is left out: of a tree the topmost is meant. (If the one in between has
+ * another name it is the same tree all the same.)
+ *
+ * MT-Safe. Not AS-Safe. Survives fork(): yes.
+ *
+ * Return: 0 with *@n of 1 or more; -ENODATA: no process that the caller may look
+ * into has it; -EPERM: the same, and some may not be looked into (run with
+ * CAP_SYS_PTRACE); -EINVAL, -E2BIG, -ENOMEM, -EMFILE, -ENFILE as pctx_each().
+ */
+PCTX_API PCTX_CHECKED int pctx_find_service(const char *service_name,
+					    const struct pctx_reader_opts *opts, pid_t *pids,
+					    size_t *n);
+
+/**
+ * pctx_context_free() - give a context up; NULL is allowed
+ *
+ * MT-Safe: contexts may be freed, and read, by any thread.
+ */
 PCTX_API void pctx_context_free(struct pctx_context *context);
+
+/**
+ * pctx_context_resource() - the resource attributes, in the order published
+ * @context: lives as long as what is returned
+ * @n: how many
+ *
+ * Keys may be there twice, and may be empty: a reader shows what was published.
+ * MT-Safe, AS-Safe.
+ *
+ * Return: the first of *@n attributes; may be NULL when *@n is 0.
+ */
 PCTX_API const struct pctx_attr *pctx_context_resource(const struct pctx_context *context,
 						       size_t *n);
+
+/** pctx_context_attributes() - the same for those that are not of the resource */
 PCTX_API const struct pctx_attr *pctx_context_attributes(const struct pctx_context *context,
 							 size_t *n);
+
+/**
+ * pctx_context_published_at_ns() - when it was published
+ *
+ * MT-Safe, AS-Safe.
+ *
+ * Return: CLOCK_BOOTTIME in ns as the publisher wrote it, never 0; 0 only for
+ * what pctx_detect() made.
+ */
 PCTX_API uint64_t pctx_context_published_at_ns(const struct pctx_context *context);
+
+/** pctx_context_detected() - is it from pctx_detect(), and was never published? */
+PCTX_API bool pctx_context_detected(const struct pctx_context *context);
+
+/**
+ * pctx_context_find() - the first attribute with a key, the resource's first
+ *
+ * MT-Safe, AS-Safe.
+ *
+ * Return: the attribute, or NULL.
+ */
 PCTX_API const struct pctx_attr *pctx_context_find(const struct pctx_context *context,
 						   const char *key);
 
+/* ---- both ---------------------------------------------------------------- */
+
+/** pctx_version() - of the library that is loaded, as "1.2.3" */
 PCTX_API const char *pctx_version(void);
 
 #ifdef __cplusplus

@@ -8,8 +8,8 @@ exported_names_body()
 {
 	nm -D --defined-only "$(atf_get_srcdir)/../../lib/libctx.so" |
 		awk '$2 ~ /[TDBRVW]/ { sub(/@.*/, "", $3); print $3 }' | LC_ALL=C sort > exported
-	grep -o '[ *]pctx_[a-z0-9_]*(' "$(atf_config_get top)/libctx/include/pctx.h" |
-		grep -v ' \* ' | tr -d ' *(' | LC_ALL=C sort -u > declared
+	sed -n 's/^PCTX_API [^(]*[ *]\(pctx_[a-z0-9_]*\)(.*/\1/p' \
+		"$(atf_config_get top)/libctx/include/pctx.h" | LC_ALL=C sort > declared
 	atf_check -o not-empty cat declared
 	atf_check -o empty diff -u declared exported
 }
