@@ -77,6 +77,18 @@ $(shim): $(shim-obj)
 preload-libs += $(shim)
 all: $(shim)
 
+# ---- the pctx program
+ctx-tool-src := $(wildcard $d/tool/*.c)
+ctx-tool-obj := $(ctx-tool-src:%.c=$B/%.o)
+objects      += $(ctx-tool-obj)
+$(ctx-tool-obj): mod-cppflags = -Ilibctx $$($(PKG_CONFIG) --cflags jansson)
+$B/bin/pctx: $(ctx-tool-obj) $B/$d/internal.a
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $$($(PKG_CONFIG) --libs jansson libprotobuf-c) -lpthread
+
+bin-programs += $B/bin/pctx
+all: $B/bin/pctx
+
 # ---- tests: unit tests see the library's internals
 ctx-libs = $$($(PKG_CONFIG) --libs libprotobuf-c)
 $(call atf-c-tests,$d): $B/$d/internal.a

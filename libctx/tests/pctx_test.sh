@@ -1,0 +1,195 @@
+# The pctx program: what it prints, its exit codes, its error lines.
+bin=$(atf_get_srcdir)/../../bin
+
+# Start a process that publishes service.name $1; its PID is in the file pid.
+publisher_start()
+{
+	"$bin/memwrite" --service "$1" --size 1M --rate 1M --duration 60 > /dev/null &
+	echo $! > pid
+	until "$bin/pctx" read "$(cat pid)" > /dev/null 2>&1; do
+		kill -0 "$(cat pid)" || atf_fail "the publisher ended"
+	done
+}
+
+publisher_stop()
+{
+	[ ! -f pid ] || kill "$(cat pid)" 2> /dev/null || true
+}
+
+one_line() { [ "$(wc -l < "$1")" = 1 ] || atf_fail "not one line: $(cat "$1")"; }
+
+atf_test_case usage__refused
+usage__refused_head()
+{
+	atf_set "descr" "Garbage on the command line is wrong usage: exit code 2"
+	atf_set "timeout" "20"
+}
+usage__refused_body()
+{
+	for args in "" frob "read" "read x" "read 0" "read -1" "read 1 2" "read 4194305" "read 1x" \
+		"read --nonsense 1" "list extra" "list --mappings-max 0" \
+		"list --mappings-max 12x" "list --procfs"; do
+		# shellcheck disable=SC2086 # several words on purpose
+		atf_check -s exit:2 -o empty -e match:pctx "$bin/pctx" $args
+	done
+}
+
+atf_test_case help__everywhere
+help__everywhere_head()
+{
+	atf_set "descr" "--help and --version are answered by pctx and each of its commands"
+	atf_set "timeout" "20"
+}
+help__everywhere_body()
+{
+	atf_check -o match:'pctx COMMAND' "$bin/pctx" --help
+	atf_check -o match:'^pctx [0-9.]+$' "$bin/pctx" --version
+	for command in $("$bin/pctx" --help | awk '/^  [a-z]/ { print $1 }'); do
+		atf_check -o match:"Usage: pctx $command" "$bin/pctx" "$command" --help
+		atf_check -o match:'^pctx [0-9.]+$' "$bin/pctx" "$command" --version
+	done
+}
+
+atf_test_case read__no_context
+read__no_context_head()
+{
+	atf_set "descr" "No context is exit code 3, no process and a kernel thread are 1, a line each"
+	atf_set "timeout" "20"
+}
+read__no_context_body()
+{
+	atf_check -s exit:3 -e save:error "$bin/pctx" read $$
+	atf_check -o ignore grep 'published none' error
+	one_line error
+	true & wait $!
+	atf_check -s exit:1 -e save:error "$bin/pctx" read $!
+	atf_check -o ignore grep 'no such process' error
+	one_line error
+	thread=$(ps -e -o pid=,ppid= | awk '$2 == 2 { print $1; exit }')
+	if [ -n "$thread" ]; then
+		atf_check -s exit:1 -e match:'kernel thread' "$bin/pctx" read "$thread"
+	fi
+}
+
+atf_test_case read__text
+read__text_head()
+{
+	atf_set "descr" "read prints who the process is, for people"
+	atf_set "timeout" "20"
+}
+read__text_body()
+{
+	publisher_start "shop"
+	atf_check -o save:text "$bin/pctx" read "$(cat pid)"
+	atf_check -o match:"^process $(cat pid) \(memwrite\), published [0-9]+ s ago" head -n 1 text
+	atf_check -o match:'^  service.name +"shop"' cat text
+}
+read__text_cleanup() { publisher_stop; }
+
+atf_test_case read__json
+read__json_head()
+{
+	atf_set "descr" "read --json prints one document as docs/formats.md has it"
+	atf_set "require.progs" "jq"
+	atf_set "timeout" "20"
+}
+read__json_body()
+{
+	publisher_start "shop"
+	atf_check -o save:json "$bin/pctx" read --json "$(cat pid)"
+	atf_check -o inline:"[\"pctx.read\",1,$(cat pid),\"memwrite\",false,\"number\"]\n" jq -c \
+		'[.format, .version, .pid, .command, .fallback, (.published_at_ns | type)]' json
+	atf_check -o inline:'{"stringValue":"shop"}\n' jq -c \
+		'.context.resource.attributes[] | select(.key == "service.name").value' json
+	atf_check -o inline:"\"$(cat pid)\"\n" jq \
+		'.context.resource.attributes[] | select(.key == "process.pid").value.intValue' json
+}
+read__json_cleanup() { publisher_stop; }
+
+atf_test_case read__fallback
+read__fallback_head()
+{
+	atf_set "descr" "read --fallback describes a process without a context and says why"
+	atf_set "require.progs" "jq"
+	atf_set "timeout" "20"
+}
+read__fallback_body()
+{
+	OTEL_SERVICE_NAME=till OTEL_RESOURCE_ATTRIBUTES='a=b%20c,service.name=no' sleep 60 &
+	echo $! > pid
+	until [ "$(cat /proc/$!/comm)" = sleep ]; do :; done
+	atf_check -o save:json "$bin/pctx" read --fallback --json "$(cat pid)"
+	atf_check -o inline:'[true,"none_published",null]\n' jq -c \
+		'[.fallback, .fallback_reason, .published_at_ns]' json
+	atf_check -o inline:'till\nb c\n60\n' jq -r '.context.resource.attributes |
+		(.[] | select(.key == "service.name" or .key == "a").value.stringValue),
+		(.[] | select(.key == "process.command_args").value.arrayValue.values[1].stringValue)' \
+		json
+}
+read__fallback_cleanup() { publisher_stop; }
+
+atf_test_case list__finds
+list__finds_head()
+{
+	atf_set "descr" "list shows the process that published, as text and as JSON lines"
+	atf_set "require.progs" "jq"
+	atf_set "timeout" "30"
+}
+list__finds_body()
+{
+	publisher_start "shop-$$"
+	atf_check -o match:"$(cat pid) +memwrite +[0-9]+ s +shop-$$" -e ignore "$bin/pctx" list
+	atf_check -o save:lines -e ignore "$bin/pctx" list --json
+	atf_check -o inline:'{"format":"pctx.list","version":1}\n' head -n 1 lines
+	atf_check -o inline:"$(cat pid)\n" jq "select(.context.resource.attributes[]?.value
+		== {\"stringValue\": \"shop-$$\"}).pid" lines
+}
+list__finds_cleanup() { publisher_stop; }
+
+atf_test_case list__procfs
+list__procfs_head()
+{
+	atf_set "descr" "--procfs reads through another mount of a procfs"
+	atf_set "require.user" "root"
+	atf_set "timeout" "30"
+}
+list__procfs_body()
+{
+	publisher_start "shop"
+	mkdir host
+	mount -t proc proc host || atf_fail "mount"
+	atf_check -o match:'"shop"' "$bin/pctx" read --procfs host "$(cat pid)"
+	atf_check -o match:"$(cat pid) +memwrite" -e ignore "$bin/pctx" list --procfs host
+	atf_check -s exit:1 -e match:'procfs' "$bin/pctx" list --procfs nowhere
+	atf_check -s exit:1 -e match:'procfs' "$bin/pctx" read --procfs nowhere 1
+}
+list__procfs_cleanup()
+{
+	publisher_stop
+	umount host 2> /dev/null || true
+}
+
+atf_test_case output__full_disk
+output__full_disk_head()
+{
+	atf_set "descr" "Output that could not be written is an error, not a success"
+	atf_set "timeout" "20"
+}
+output__full_disk_body()
+{
+	atf_check -s exit:1 -e match:'cannot write' sh -c "'$bin/pctx' list --json > /dev/full"
+	atf_check -s exit:1 -e match:'cannot write' sh -c "'$bin/pctx' --help > /dev/full"
+}
+
+atf_init_test_cases()
+{
+	atf_add_test_case usage__refused
+	atf_add_test_case help__everywhere
+	atf_add_test_case read__no_context
+	atf_add_test_case read__text
+	atf_add_test_case read__json
+	atf_add_test_case read__fallback
+	atf_add_test_case list__finds
+	atf_add_test_case list__procfs
+	atf_add_test_case output__full_disk
+}
