@@ -1,0 +1,21 @@
+/* arm.h - registering memory with the userfaultfd, and the first arming */
+#ifndef WPROF_ARM_H
+#define WPROF_ARM_H
+
+#include "scan.h"
+
+/* Bring a fresh descriptor into use; -EINVAL: the kernel has no async mode */
+WPROF_CHECKED int arm_api(int uffd);
+
+/* Register what is AREA_FRESH; sets BUSY and REFUSED. 0 or -ESRCH, -ENOMEM */
+WPROF_CHECKED int arm_register(int uffd, struct area *areas, size_t n);
+
+void arm_unregister(int uffd, const struct area *areas, size_t n);
+
+/* Arm every data page there is and count them; never one that does not exist */
+WPROF_CHECKED int arm_baseline(struct scan *s, struct area *areas, size_t n);
+
+/* 0: a page that was armed reads so, -EIO: none does, or another errno */
+WPROF_CHECKED int arm_verify(struct scan *s, const struct area *areas, size_t n);
+
+#endif
