@@ -153,17 +153,128 @@ struct wprof_region {
 	const char *name;
 };
 
+/**
+ * struct wprof - one process being profiled
+ *
+ * A session is used by one thread at a time (two sessions are independent);
+ * AS-Unsafe. After fork() the child must not use it: it may close it only when
+ * the parent has ended, as closing does not end the profiling while the other
+ * process has the session too.
+ */
 struct wprof;
 
+/**
+ * wprof_open() - begin to profile a process
+ * @pid: the process, as the caller's /proc shows it; not the caller's own
+ * @opts: NULL: the defaults (whole VMAs, exact)
+ * @out: the session; end it by wprof_close()
+ * @why: the reason in words when it fails; may be NULL
+ *
+ * One thread of @pid is stopped for well under a millisecond. All private
+ * writable memory is registered and what exists of it armed; interval 1 begins.
+ * Memory that does not exist is never armed. A VMA owned by another userfaultfd
+ * is skipped and told in each interval.
+ *
+ * Spec: write profiler, 4.1 and 4.2. AS-Unsafe.
+ *
+ * Return: 0, or
+ * -EINVAL: an option is out of its range; @pid is a kernel thread or the caller;
+ * -E2BIG: options of a newer library are set: clear them;
+ * -ESRCH: no such process, or it exited meanwhile;
+ * -ESTALE: it runs a new program now: call again;
+ * -EBUSY: another tracer holds it: stop that one;
+ * -EPERM: run as the target's user with ptrace allowed, or as root;
+ * -EACCES: a seccomp filter of the target or caller forbids it;
+ * -EOPNOTSUPP: the kernel lacks what @why names: wprof_check() shows all;
+ * -ENOSYS: this architecture is not supported;
+ * -ENOENT: wprof-inject was not found: name it in @opts;
+ * -EAGAIN: no thread could be stopped in time: call again;
+ * -EIO: arming had no effect, nothing can be measured here;
+ * -ENOMEM, -EMFILE or another errno of the system.
+ */
 WPROF_API WPROF_CHECKED int wprof_open(pid_t pid, const struct wprof_opts *opts,
 				       struct wprof **out, struct wprof_why *why);
+
+/**
+ * wprof_close() - end the profiling; the target is as it was before
+ * @w: NULL is fine
+ *
+ * The same happens when the caller exits or is killed, but for
+ * WPROF_F_COLLAPSE. What closing cannot undo: huge pages split by writes to
+ * armed memory, unless that flag asked for them.
+ */
 WPROF_API void wprof_close(struct wprof *w);
+
+/**
+ * wprof_sample() - end an interval: what was written since the last call
+ * @w: not paused
+ * @out: valid until the next call with @w, or its closing
+ *
+ * How long an interval is is up to the caller, who calls when it is over. Every
+ * page written and still populated is reported now or, when it is written while
+ * this call runs, at the latest in the next interval. In memory that is new,
+ * and in memory that was moved, all that is populated counts as written.
+ *
+ * The target's end or exec is an interval with @ended set, once.
+ *
+ * Spec: write profiler, 4.2.4 and 4.3.3.
+ *
+ * Return: 0, or -EINVAL; -ENOTCONN: it is paused, resume first; -ESRCH: the target
+ * has exited, -ESTALE: it runs another program; in both cases it was told before,
+ * close; -ENOMEM: the interval is lost in part, go on or close.
+ */
 WPROF_API WPROF_CHECKED int wprof_sample(struct wprof *w, const struct wprof_interval **out);
+
+/**
+ * wprof_hot() - what was hot at the end of the last interval
+ * @out: ascending, valid until the next wprof_sample() or the closing; it stays
+ *	while paused and after the target's end
+ * @n: their number; 0 before the first intervals have passed
+ *
+ * Adjacent hot parts of a VMA are one region: the ratios are weighted by size,
+ * consecutive is the least.
+ *
+ * Spec: write profiler, 4.4.3, and 6.3.
+ *
+ * Return: 0, or -EINVAL.
+ */
 WPROF_API WPROF_CHECKED int wprof_hot(struct wprof *w, const struct wprof_region **out,
 				      size_t *n);
+
+/**
+ * wprof_pause() - unregister everything, and keep the session and its history
+ *
+ * Not needed around a CRIU dump. What is written while paused is not seen, nor
+ * is what was written since the last wprof_sample(). Pausing twice is fine.
+ *
+ * Spec: write profiler, 5.1.
+ *
+ * Return: 0, or -EINVAL; -ESRCH, -ESTALE: the target has ended.
+ */
 WPROF_API WPROF_CHECKED int wprof_pause(struct wprof *w);
+
+/**
+ * wprof_resume() - register and arm again: a new interval begins
+ *
+ * Fine when it is not paused. When it fails the session stays paused.
+ *
+ * Spec: write profiler, 5.2.
+ *
+ * Return: 0, or -EINVAL; -ESRCH, -ESTALE: the target has ended; -EIO: arming had
+ * no effect; -ENOMEM.
+ */
 WPROF_API WPROF_CHECKED int wprof_resume(struct wprof *w);
+
+/**
+ * wprof_pidfd() - a pidfd of the target, readable when it has exited
+ *
+ * It belongs to @w: poll it, do not close it.
+ *
+ * Return: the descriptor, or -EINVAL.
+ */
 WPROF_API int wprof_pidfd(const struct wprof *w);
+
+/** wprof_vma_type_name() - "heap", "stack", ...; "unknown" for no type. MT-Safe, AS-Safe. */
 WPROF_API const char *wprof_vma_type_name(enum wprof_vma_type type);
 
 /* ---- what can be done here ------------------------------------------------ */

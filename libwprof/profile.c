@@ -1,0 +1,428 @@
+/*
+ * profile.c - a session: one process, from wprof_open() to wprof_close().
+ *
+ * The session owns the userfaultfd of the target. Closing it, also by dying,
+ * makes the kernel undo all there is: nothing of us stays in the target.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "inject.h"
+#include "profile.h"
+#include "why.h"
+
+static uint64_t profile_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- the result of an interval --------------------------------------------------- */
+
+static int profile_vmas(struct wprof *w)
+{
+	const struct areas *areas = &w->track.now;
+
+	w->n_vmas = 0;
+	if (w->vmas_cap < areas->n) {
+		struct wprof_vma *v = realloc(w->vmas, areas->cap * sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		w->vmas = v;
+		w->vmas_cap = areas->cap;
+	}
+	for (size_t i = 0; i < areas->n; i++) {
+		const struct area *a = &areas->v[i];
+
+		if (a->state & (AREA_IDLE | AREA_REFUSED))
+			continue;
+		w->vmas[w->n_vmas++] = (struct wprof_vma){
+			.start = a->start, .end = a->end, .type = a->type,
+			.flags = a->flags, .written_pages = a->written,
+			.populated_pages = a->populated, .name = area_name(areas, a),
+		};
+	}
+	return 0;
+}
+
+static int64_t profile_count(void *arg, uint64_t start, uint64_t end)
+{
+	struct wprof *w = arg;
+
+	return scan_count(&w->track.scan, SCAN_POPULATED, start, end);
+}
+
+static int profile_heat(struct wprof *w)
+{
+	struct heat_input in = {
+		.number = w->track.number,
+		.areas = w->track.now.v,
+		.n_areas = w->track.now.n,
+		.runs = &w->track.runs,
+		.count = profile_count,
+		.count_arg = w,
+	};
+
+	return heat_interval(w->heat, &in);
+}
+
+/* The hot regions, with names of their own: they outlive the list of VMAs. */
+static int profile_hot(struct wprof *w)
+{
+	const struct wprof_region *regions;
+	const size_t *area_of;
+	size_t n, len = 0;
+	int rc = heat_hot(w->heat, w->track.now.v, &regions, &area_of, &n);
+	char *at;
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n; i++)
+		len += strlen(area_name(&w->track.now, &w->track.now.v[area_of[i]])) + 1;
+	if (w->hot_bytes < n * sizeof(*regions) + len) {
+		void *hot = realloc(w->hot, 2 * (n * sizeof(*regions) + len));
+
+		if (!hot)
+			return -ENOMEM;
+		w->hot = hot;
+		w->hot_bytes = 2 * (n * sizeof(*regions) + len);
+	}
+	w->n_hot = n;
+	at = (char *)(w->hot + n);
+	for (size_t i = 0; i < n; i++) {
+		w->hot[i] = regions[i];
+		w->hot[i].name = at;
+		at = stpcpy(at, area_name(&w->track.now, &w->track.now.v[area_of[i]])) + 1;
+	}
+	return 0;
+}
+
+static void profile_totals(struct wprof *w)
+{
+	struct wprof_interval *iv = &w->interval;
+
+	iv->written_pages = 0;
+	w->next_armed = 0;
+	for (size_t i = 0; i < w->n_vmas; i++) {
+		iv->written_pages += w->vmas[i].written_pages;
+		if (!(w->vmas[i].flags & WPROF_VMA_BUSY))
+			w->next_armed += w->vmas[i].populated_pages;
+	}
+	iv->untracked_shared_bytes = w->track.shared_bytes;
+	iv->untracked_busy_bytes = w->track.busy_bytes;
+	iv->vmas = w->vmas;
+	iv->n_vmas = w->n_vmas;
+	iv->runs = w->track.runs.v;
+	iv->n_runs = w->track.runs.n;
+	iv->cost.scan_ns = w->track.scan_ns;
+	iv->cost.n_scans = w->track.n_calls;
+	iv->cost.faults = iv->written_pages - w->track.first_written;
+}
+
+static int profile_interval(struct wprof *w)
+{
+	int rc = track_interval(&w->track);
+
+	rc = rc ?: profile_vmas(w);
+	rc = rc ?: profile_heat(w);
+	return rc ?: profile_hot(w);
+}
+
+/* 0: alive; -ESRCH: the target has exited */
+static int profile_alive(const struct wprof *w)
+{
+	struct pollfd p = { .fd = w->pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0 ? -ESRCH : 0;
+}
+
+/* The target's memory is gone: how did that come? */
+static int profile_ended(struct wprof *w)
+{
+	w->ended = profile_alive(w) ?: -ESTALE;
+	w->interval.ended = true;
+	w->n_vmas = 0;
+	w->track.runs.n = 0;
+	return 0;
+}
+
+static int profile_sample(struct wprof *w, const struct wprof_interval **out)
+{
+	struct wprof_interval *iv = &w->interval;
+	uint64_t now = profile_now_ns();
+	int rc = profile_alive(w);
+
+	*iv = (struct wprof_interval){
+		.number = iv->number + 1,
+		.start_ns = w->last_ns,
+		.length_ns = now - w->last_ns,
+		.page_bytes = 1ull << w->track.scan.page_shift,
+		.armed_pages = w->next_armed,
+	};
+	w->last_ns = now;
+	rc = rc ?: profile_interval(w);
+	if (rc == -ESRCH)
+		rc = profile_ended(w);
+	if (rc)
+		return rc;
+	profile_totals(w);
+	iv->cost.total_ns = profile_now_ns() - now;
+	*out = iv;
+	return 0;
+}
+
+int wprof_sample(struct wprof *w, const struct wprof_interval **out)
+{
+	int saved = errno, rc;
+
+	if (!w || !out)
+		return -EINVAL;
+	if (w->ended || w->paused)
+		return w->ended ?: -ENOTCONN;
+	rc = profile_sample(w, out);
+	errno = saved;
+	return rc;
+}
+
+int wprof_hot(struct wprof *w, const struct wprof_region **out, size_t *n)
+{
+	if (!w || !out || !n)
+		return -EINVAL;
+	*out = w->hot;
+	*n = w->n_hot;
+	return 0;
+}
+
+/* ---- beginning ---------------------------------------------------------------------- */
+
+static int opts_check(const struct wprof_opts *o, struct wprof_why *why)
+{
+	uint64_t g = o->granularity_bytes;
+
+	if (o->arming > WPROF_SAMPLE)
+		return why_system(why, -EINVAL, "arming must be exact or sample");
+	if (o->flags & ~(WPROF_F_SOFT_DIRTY | WPROF_F_CLEAR_SOFT_DIRTY | WPROF_F_COLLAPSE))
+		return why_system(why, -EINVAL, "flags 0x%x are not known", o->flags);
+	if (g && (g & (g - 1) || g < WPROF_CHUNK_MIN || g > WPROF_CHUNK_MAX))
+		return why_system(why, -EINVAL,
+				  "granularity must be a power of two from 64 KiB to 1 GiB, or 0");
+	if (!(o->hot_threshold > 0 && o->hot_threshold < 1))
+		return why_system(why, -EINVAL, "threshold must lie between 0 and 1");
+	if (o->hot_consecutive < 1 || o->hot_consecutive > 10)
+		return why_system(why, -EINVAL, "consecutive must be 1 to 10 intervals");
+	if (o->window < 1 || o->window > 64)
+		return why_system(why, -EINVAL, "window must be 1 to 64 intervals");
+	return 0;
+}
+
+int profile_opts(const struct wprof_opts *opts, struct wprof_opts *o, struct wprof_why *why)
+{
+	size_t size = opts ? opts->size : 0;
+	const char *bytes = (const char *)opts;
+
+	memset(o, 0, sizeof(*o));
+	if (opts && size < sizeof(size))
+		return why_system(why, -EINVAL, "the options do not say their size");
+	for (size_t i = sizeof(*o); i < size; i++)
+		if (bytes[i])
+			return why_system(why, -E2BIG, "options of a newer library");
+	if (opts)
+		memcpy(o, opts, size < sizeof(*o) ? size : sizeof(*o));
+	if (o->hot_threshold == 0)
+		o->hot_threshold = 0.3;
+	if (!o->hot_consecutive)
+		o->hot_consecutive = 3;
+	if (!o->window)
+		o->window = 10;
+	return opts_check(o, why);
+}
+
+static int profile_new(pid_t pid, const struct wprof_opts *o, struct wprof **out)
+{
+	struct wprof *w = calloc(1, sizeof(*w));
+	struct heat_params params = {
+		.granularity = o->granularity_bytes,
+		.threshold = o->hot_threshold,
+		.consecutive = o->hot_consecutive,
+		.window = o->window,
+		.page_shift = (unsigned int)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE)),
+	};
+
+	if (!w)
+		return -ENOMEM;
+	w->pid = pid;
+	w->opts = *o;
+	w->pidfd = w->uffd = w->track.scan.fd = -1;
+	if (heat_open(&params, NULL, &w->heat)) {
+		free(w);
+		return -ENOMEM;
+	}
+	*out = w;
+	return 0;
+}
+
+static int profile_target(struct wprof *w, struct wprof_why *why)
+{
+	int rc;
+
+	if (w->pid <= 0)
+		return why_set(why, WPROF_NO_PROCESS, "%d is no process", (int)w->pid);
+	if (w->pid == getpid())
+		return why_set(why, WPROF_SELF,
+			       "process %d is the profiler itself: name another", (int)w->pid);
+	w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
+	if (w->pidfd < 0 && (errno == ESRCH || errno == EINVAL))
+		return why_set(why, WPROF_NO_PROCESS, "there is no process %d", (int)w->pid);
+	if (w->pidfd < 0)
+		return why_system(why, -errno, "cannot open process %d", (int)w->pid);
+	rc = track_open(&w->track, w->pid);
+	if (rc == -ENOENT || rc == -ESRCH)
+		return why_set(why, WPROF_NO_PROCESS, "process %d has exited", (int)w->pid);
+	if (rc == -EACCES || rc == -EPERM)
+		return why_set(why, WPROF_NOT_PERMITTED,
+			       "may not look into process %d: run as its user or as root",
+			       (int)w->pid);
+	return rc ? why_system(why, rc, "cannot look into process %d", (int)w->pid) : 0;
+}
+
+/* Everything from a descriptor on that nothing was asked of yet */
+static int profile_start(struct wprof *w, struct wprof_why *why)
+{
+	int rc = arm_api(w->uffd);
+
+	if (rc)
+		return why_set(why, WPROF_NO_KERNEL, "this kernel cannot track writes without "
+			       "stopping the writer: UFFD_FEATURE_WP_ASYNC came with Linux 6.7");
+	w->track.uffd = w->uffd;
+	rc = track_start(&w->track);
+	if (rc == -EIO)
+		return why_set(why, WPROF_NOT_ARMED, "arming the memory of process %d had no "
+			       "effect: nothing can be measured here", (int)w->pid);
+	if (rc == -ESRCH && profile_alive(w))
+		return why_set(why, WPROF_ENDED, "process %d exited meanwhile", (int)w->pid);
+	if (rc == -ESRCH)
+		return why_set(why, WPROF_EXECED, "process %d runs a new program now: try again",
+			       (int)w->pid);
+	if (rc)
+		return why_system(why, rc, "cannot register the memory of process %d",
+				  (int)w->pid);
+	w->last_ns = profile_now_ns();
+	profile_vmas(w);
+	profile_totals(w);
+	return 0;
+}
+
+int profile_attach(pid_t pid, int uffd, const struct wprof_opts *opts, struct wprof **out,
+		   struct wprof_why *why)
+{
+	struct wprof_opts o;
+	struct wprof *w = NULL;
+	int rc = profile_opts(opts, &o, why);
+
+	rc = rc ?: profile_new(pid, &o, &w);
+	if (rc)
+		return rc;
+	rc = profile_target(w, why);
+	rc = rc ?: profile_kernel(why);
+	if (!rc && uffd < 0)
+		rc = inject_uffd(pid, o.injector, &w->uffd, NULL, why);
+	else if (!rc)
+		w->uffd = uffd;
+	rc = rc ?: profile_start(w, why);
+	if (rc)
+		wprof_close(w);
+	else
+		*out = w;
+	return rc;
+}
+
+int wprof_open(pid_t pid, const struct wprof_opts *opts, struct wprof **out,
+	       struct wprof_why *why)
+{
+	int saved = errno, rc;
+
+	why_clear(why);
+	if (!out)
+		return -EINVAL;
+	rc = profile_attach(pid, -1, opts, out, why);
+	if (rc == -ENOMEM && why && why->reason == WPROF_OK)
+		why_system(why, rc, "cannot begin");
+	errno = saved;
+	return rc;
+}
+
+/* ---- in between and end --------------------------------------------------------------- */
+
+int wprof_pause(struct wprof *w)
+{
+	if (!w)
+		return -EINVAL;
+	if (w->ended)
+		return w->ended;
+	if (!w->paused)
+		track_stop(&w->track);
+	w->paused = true;
+	return 0;
+}
+
+int wprof_resume(struct wprof *w)
+{
+	int saved = errno, rc;
+
+	if (!w)
+		return -EINVAL;
+	if (w->ended || !w->paused)
+		return w->ended;
+	rc = track_start(&w->track);
+	if (rc == -ESRCH) {
+		profile_ended(w);
+		rc = w->ended;
+	}
+	if (!rc) {
+		w->paused = false;
+		w->last_ns = profile_now_ns();
+	}
+	errno = saved;
+	return rc;
+}
+
+int wprof_pidfd(const struct wprof *w)
+{
+	return w ? w->pidfd : -EINVAL;
+}
+
+void wprof_close(struct wprof *w)
+{
+	int saved = errno;
+
+	if (!w)
+		return;
+	if (w->uffd >= 0)
+		close(w->uffd);
+	track_close(&w->track);
+	if (w->pidfd >= 0)
+		close(w->pidfd);
+	heat_close(w->heat);
+	free(w->vmas);
+	free(w->hot);
+	free(w);
+	errno = saved;
+}
+
+const char *wprof_vma_type_name(enum wprof_vma_type type)
+{
+	static const char *const names[] = {
+		[WPROF_HEAP] = "heap", [WPROF_STACK] = "stack", [WPROF_ANONYMOUS] = "anonymous",
+		[WPROF_CODE] = "code", [WPROF_DATA] = "data", [WPROF_VDSO] = "vdso",
+	};
+
+	return (size_t)type < sizeof(names) / sizeof(*names) ? names[type] : "unknown";
+}

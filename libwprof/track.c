@@ -1,0 +1,551 @@
+/*
+ * track.c - following the memory of a process, interval by interval.
+ *
+ * Theory of operation
+ *
+ * At each interval the mappings are read again and compared with those of the
+ * interval before. What is not known to be registered is registered first, and
+ * only then is everything scanned. So memory that is new needs no care of its
+ * own: its pages were never armed, read written, and are reported and armed by
+ * the same step as all others. Nothing is ever armed unread.
+ *
+ *	event			what the kernel does		what we see
+ *	mmap, brk, mremap away	a VMA without our context	a range not covered
+ *				beside or apart			before: registered
+ *	grown stack		the registered VMA grows	range not covered:
+ *								registered, no effect
+ *	munmap, shrunk		-				gone from the list
+ *	mprotect		splits, merges; stays armed	covered before
+ *	munmap, then mmap at	a VMA without our context	covered before: the
+ *	the same place						scan answers EPERM
+ *	fork			the child is not registered	nothing
+ *
+ * A range tracked once stays tracked while memory is there, also when it is
+ * read-only now: what was written before it became so must be found. Read-only
+ * memory seen for the first time is tracked when it holds private pages (these
+ * were written), otherwise it is remembered as idle and looked at again when
+ * it changes and every TRACK_COUNT_AGE intervals. What this cannot see is a
+ * page of a file that is made writable, written and made read-only again
+ * between two such looks; it is found at the later one.
+ *
+ * A part that memory has grown by is a VMA of its own until it is registered.
+ * The kernel then merges it with its neighbour, unless it was written before:
+ * pages of both have their own anon_vma by then, and the VMAs stay two for ever,
+ * one more for each interval in which that memory grew. So that a heap that
+ * grows is one VMA in our result, we join them here, and keep them joined.
+ *
+ * Races. The target runs on. A mapping that changes after the list was read is
+ * met by the next interval: unregistered memory is skipped by every step that
+ * arms, so its pages stay written.
+ *
+ * When the profiler dies at any point, the kernel closes its descriptor, which
+ * unregisters everything.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sample.h"
+#include "track.h"
+
+#define TRACK_SINGLE_MIN	1024u		/* pages */
+#define TRACK_RETRIES_MAX	6u
+
+static uint64_t track_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t area_pages(const struct track *t, const struct area *a)
+{
+	return (a->end - a->start) >> t->scan.page_shift;
+}
+
+/* ---- the list ------------------------------------------------------------- */
+
+static int areas_name(struct areas *areas, const char *name, size_t *at)
+{
+	size_t len = strlen(name) + 1;
+
+	if (!*name && areas->names_len) {
+		*at = 0;
+		return 0;
+	}
+	if (areas->names_cap - areas->names_len < len + 1) {
+		size_t cap = 2 * areas->names_cap + len + 4096;
+		char *names = realloc(areas->names, cap);
+
+		if (!names)
+			return -ENOMEM;
+		areas->names = names;
+		areas->names_cap = cap;
+	}
+	if (!areas->names_len)
+		areas->names[areas->names_len++] = '\0';	/* offset 0: "" */
+	*at = *name ? areas->names_len : 0;
+	memcpy(areas->names + areas->names_len, name, len);
+	areas->names_len += *name ? len : 0;
+	return 0;
+}
+
+static int areas_add(struct areas *areas, const struct area *a)
+{
+	if (areas->n == areas->cap) {
+		size_t cap = areas->cap ? 2 * areas->cap : 64;
+		struct area *v = realloc(areas->v, cap * sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		areas->v = v;
+		areas->cap = cap;
+	}
+	areas->v[areas->n++] = *a;
+	return 0;
+}
+
+static void areas_free(struct areas *areas)
+{
+	free(areas->v);
+	free(areas->names);
+	memset(areas, 0, sizeof(*areas));
+}
+
+/* Read the mappings into now; what was now becomes before. */
+static int track_read(struct track *t)
+{
+	struct areas old = t->before;
+	struct maps_entry e;
+	bool apart = true;
+	int rc;
+
+	t->before = t->now;
+	t->now = old;
+	t->now.n = t->now.names_len = 0;
+	t->shared_bytes = 0;
+	rc = maps_rewind(t->maps);
+	while (!rc && (rc = maps_next(t->maps, &e)) > 0) {
+		struct area a = {
+			.start = e.start, .end = e.end, .perms = e.flags, .type = e.type,
+			.state = apart ? AREA_APART : 0,
+		};
+
+		rc = 0;
+		apart = e.flags & MAPS_SHARED || e.type == WPROF_VDSO;
+		if (e.flags & MAPS_SHARED && e.flags & MAPS_WRITE)
+			t->shared_bytes += e.end - e.start;
+		if (apart)
+			continue;
+		rc = areas_name(&t->now, e.name, &a.name) ?: areas_add(&t->now, &a);
+	}
+	return rc ?: t->now.n ? 0 : -ESRCH;
+}
+
+/* ---- comparing ------------------------------------------------------------ */
+
+/* What an area knows from the one before that lies in the same memory */
+static void area_inherit(struct area *a, const struct area *old, uint64_t shared)
+{
+	a->state |= old->state & AREA_SINGLE;
+	a->old_start = old->start;
+	a->old_end = old->end;
+	a->populated += (uint64_t)((double)old->populated * (double)shared /
+				   (double)(old->end - old->start));
+	if (!a->counted_at || old->counted_at < a->counted_at)
+		a->counted_at = old->counted_at;
+	a->retry_in = old->retry_in;
+	a->retries = old->retries;
+}
+
+/*
+ * Compare a with the areas before that overlap it, from *k on. How much of it
+ * was tracked says what it is; a part that was not is new.
+ */
+static void track_compare(struct track *t, struct area *a, size_t *k)
+{
+	uint64_t covered = 0;
+	bool same = false, idle = false, refused = false, busy = false;
+
+	while (*k < t->before.n && t->before.v[*k].end <= a->start)
+		++*k;
+	for (size_t i = *k; i < t->before.n && t->before.v[i].start < a->end; i++) {
+		const struct area *old = &t->before.v[i];
+		uint64_t start = old->start > a->start ? old->start : a->start;
+		uint64_t end = old->end < a->end ? old->end : a->end;
+		bool equal = old->start == a->start && old->end == a->end;
+
+		same |= equal;
+		idle |= equal && old->state & AREA_IDLE && old->perms == a->perms;
+		refused |= equal && old->state & AREA_REFUSED;
+		busy |= equal && old->flags & WPROF_VMA_BUSY;
+		if (area_tracked(old)) {
+			covered += end - start;
+			area_inherit(a, old, end - start);
+		}
+	}
+	if (covered)
+		a->flags |= same ? 0 : WPROF_VMA_CHANGED;
+	else if (refused && t->number % TRACK_COUNT_AGE)
+		a->state |= AREA_REFUSED;
+	else if (idle && t->number % TRACK_COUNT_AGE)
+		a->state |= AREA_IDLE;
+	else if (!busy)
+		a->flags |= WPROF_VMA_NEW;
+	if (covered != a->end - a->start && !(a->state & (AREA_IDLE | AREA_REFUSED)))
+		a->state |= AREA_FRESH;
+}
+
+/* Read-only memory never met before: has it pages of its own? */
+static void track_look(struct track *t, struct area *a)
+{
+	if (a->flags & WPROF_VMA_NEW && !(a->perms & MAPS_WRITE) &&
+	    scan_any(&t->scan, a->start, a->end) == 0) {
+		a->flags = 0;
+		a->state = (a->state & AREA_APART) | AREA_IDLE;
+	}
+}
+
+/*
+ * Anonymous neighbours that are one area to us: one of them is what the other
+ * has grown by, now or at an earlier interval.
+ */
+static bool track_joins(const struct track *t, const struct area *a, const struct area *b)
+{
+	if (a->end != b->start || a->perms != b->perms || a->type != b->type ||
+	    (a->state | b->state) & (AREA_IDLE | AREA_REFUSED) ||
+	    (a->flags | b->flags) & WPROF_VMA_BUSY)
+		return false;
+	if (a->type != WPROF_HEAP && a->type != WPROF_ANONYMOUS)
+		return false;
+	if (!((a->flags ^ b->flags) & WPROF_VMA_NEW) &&
+	    !(a->old_end > b->start && a->old_end == b->old_end && a->old_start == b->old_start))
+		return false;
+	return !strcmp(area_name(&t->now, a), area_name(&t->now, b));
+}
+
+static void area_join(struct area *a, const struct area *b)
+{
+	const struct area *known = a->flags & WPROF_VMA_NEW ? b : a;
+	bool grown = (a->flags ^ b->flags) & WPROF_VMA_NEW;
+	struct area joined = *known;
+
+	joined.start = a->start;
+	joined.end = b->end;
+	joined.state |= (a->state & AREA_APART) | ((a->state | b->state) & AREA_FRESH);
+	joined.populated = a->populated + b->populated;
+	joined.flags = WPROF_VMA_CHANGED;
+	if (!grown && joined.start == joined.old_start && joined.end == joined.old_end)
+		joined.flags = 0;
+	*a = joined;
+}
+
+static void track_compare_all(struct track *t)
+{
+	size_t k = 0, n = 0;
+	bool apart = false;
+
+	for (size_t i = 0; i < t->now.n; i++) {
+		struct area a = t->now.v[i];
+
+		track_compare(t, &a, &k);
+		track_look(t, &a);
+		a.state |= apart ? AREA_APART : 0;
+		apart = a.state & (AREA_IDLE | AREA_REFUSED);
+		if (n && !(a.state & AREA_APART) && track_joins(t, &t->now.v[n - 1], &a))
+			area_join(&t->now.v[n - 1], &a);
+		else
+			t->now.v[n++] = a;
+	}
+	t->now.n = n;
+}
+
+/* Areas that were refused or are busy part those around them. */
+static void track_part(struct track *t)
+{
+	t->busy_bytes = 0;
+	for (size_t i = 0; i < t->now.n; i++) {
+		const struct area *a = &t->now.v[i];
+
+		if (a->flags & WPROF_VMA_BUSY)
+			t->busy_bytes += a->end - a->start;
+		if (!area_tracked(a) && i + 1 < t->now.n)
+			t->now.v[i + 1].state |= AREA_APART;
+	}
+}
+
+static int track_follow(struct track *t)
+{
+	int rc = track_read(t);
+
+	if (rc)
+		return rc;
+	track_compare_all(t);
+	rc = arm_register(t->uffd, t->now.v, t->now.n);
+	track_part(t);
+	return rc;
+}
+
+/* ---- scanning -------------------------------------------------------------- */
+
+/* The memory at these addresses is not what was registered: do it now. */
+static int track_replaced(struct track *t, struct area *areas, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int rc = scan_registered(&t->scan, areas[i].start, areas[i].end);
+
+		if (rc < 0)
+			return rc;
+		areas[i].state |= AREA_FRESH;
+		if (rc)
+			continue;
+		areas[i].state |= AREA_REPLACED;
+		areas[i].flags = WPROF_VMA_NEW;
+		areas[i].populated = areas[i].counted_at = 0;
+	}
+	return arm_register(t->uffd, areas, n);
+}
+
+static int track_filter(struct track *t, struct area *a, uint64_t pos)
+{
+	int rc;
+
+	if (pos < a->start)
+		pos = a->start;
+	t->runs.border = a->start;
+	while ((rc = scan_filter(&t->scan, SCAN_WRITTEN, true, &pos, a->end, &t->runs,
+				 &a->written)) == SCAN_FULL)
+		if ((rc = runs_grow(&t->runs)))
+			break;
+	return rc;
+}
+
+static int track_single(struct track *t, struct area *a)
+{
+	int rc = scan_registered(&t->scan, a->start, a->end);
+
+	if (!rc)
+		rc = track_replaced(t, a, 1);
+	if (rc < 0)
+		return rc;
+	return area_tracked(a) ? track_filter(t, a, a->start) : 0;
+}
+
+static int track_span(struct track *t, struct area *areas, size_t n)
+{
+	uint64_t pos = areas[0].start;
+	bool replaced = false;
+	int rc;
+
+	while ((rc = scan_span(&t->scan, areas, n, &pos, &t->runs))) {
+		if (rc == -EPERM && !replaced) {
+			replaced = true;
+			rc = track_replaced(t, areas, n);
+		} else if (rc == SCAN_FULL) {
+			rc = runs_grow(&t->runs);
+		} else {
+			break;
+		}
+		if (rc)
+			return rc;
+	}
+	if (rc != -EPERM)
+		return rc;
+	/* replaced again meanwhile: the filter skips what is not registered */
+	rc = 0;
+	for (size_t i = 0; i < n && !rc; i++)
+		if (area_tracked(&areas[i]) && areas[i].end > pos)
+			rc = track_filter(t, &areas[i], pos);
+	return rc;
+}
+
+/* How many areas from the first on one span can take. */
+static size_t track_span_length(const struct track *t, const struct area *areas, size_t n)
+{
+	size_t k = 1;
+
+	while (k < n && area_tracked(&areas[k]) &&
+	       !(areas[k].state & (AREA_SINGLE | AREA_APART)) && !sample_has(t->sample, &areas[k]))
+		k++;
+	return k;
+}
+
+static int track_scan(struct track *t)
+{
+	size_t k = 1;
+	int rc = 0;
+
+	for (size_t i = 0; i < t->now.n && !rc; i += k) {
+		struct area *a = &t->now.v[i];
+
+		k = 1;
+		if (!area_tracked(a))
+			continue;
+		if (sample_has(t->sample, a)) {
+			rc = sample_scan(t->sample, t, a);
+		} else if (a->state & AREA_SINGLE) {
+			rc = track_single(t, a);
+		} else {
+			k = track_span_length(t, a, t->now.n - i);
+			rc = track_span(t, a, k);
+		}
+	}
+	return rc;
+}
+
+/* ---- after the scan --------------------------------------------------------- */
+
+/*
+ * Two phases tell how many pages exist: those that are armed, and the written
+ * ones. Where they do not, a count is kept for TRACK_COUNT_AGE intervals.
+ */
+static int track_populated(struct track *t, struct area *a)
+{
+	bool two_phases = !(a->state & AREA_SINGLE) && !sample_has(t->sample, a);
+	uint64_t pages = area_pages(t, a);
+	int64_t n;
+
+	if (two_phases && t->holes_written && a->candidates <= pages) {
+		a->populated = pages - a->candidates + a->written;
+		a->counted_at = t->number;
+		return 0;
+	}
+	if (a->populated < a->written)
+		a->populated = a->written;
+	if (!a->written || (a->counted_at && t->number - a->counted_at < TRACK_COUNT_AGE))
+		return 0;
+	n = scan_count(&t->scan, SCAN_POPULATED, a->start, a->end);
+	if (n < 0)
+		return (int)n;
+	a->populated = (uint64_t)n > a->written ? (uint64_t)n : a->written;
+	a->counted_at = t->number;
+	return 0;
+}
+
+/*
+ * Is one filter cheaper at the next interval? What phase 2 walks costs the
+ * same there, a call as much as gap_pages, and phase 1 a tenth of all pages.
+ * Whether two phases would pay again is only known by trying, ever more seldom.
+ */
+static void track_choose(const struct track *t, struct area *a)
+{
+	uint64_t pages = area_pages(t, a);
+
+	if (!(a->state & AREA_SINGLE)) {
+		uint64_t cost = a->walked + a->n_groups * t->scan.gap_pages;
+
+		if (pages < TRACK_SINGLE_MIN || cost * 10 < pages * 9) {
+			a->retries = 0;
+			return;
+		}
+		a->state |= AREA_SINGLE;
+		a->retry_in = 1u << a->retries;
+		a->retries += a->retries < TRACK_RETRIES_MAX;
+	} else if (a->written * 2 < pages && !--a->retry_in) {
+		a->state &= ~(uint32_t)AREA_SINGLE;
+	} else if (!a->retry_in) {
+		a->retry_in = 1;
+	}
+}
+
+static int track_settle(struct track *t)
+{
+	int rc = 0;
+
+	t->first_written = 0;
+	for (size_t i = 0; i < t->now.n && !rc; i++) {
+		struct area *a = &t->now.v[i];
+
+		if (!area_tracked(a))
+			continue;
+		if (a->flags & WPROF_VMA_NEW)
+			t->first_written += a->written;
+		rc = track_populated(t, a);
+		track_choose(t, a);
+	}
+	return rc;
+}
+
+/* Out of memory: ours, or is there none of the target's left? */
+static int track_error(struct track *t, int rc)
+{
+	struct maps_entry e;
+
+	if (rc != -ENOMEM)
+		return rc;
+	return maps_rewind(t->maps) || maps_next(t->maps, &e) <= 0 ? -ESRCH : rc;
+}
+
+int track_interval(struct track *t)
+{
+	uint64_t begun;
+	int rc;
+
+	t->number++;
+	t->runs.n = 0;
+	t->scan.counted_to = 0;
+	t->scan.n_calls = 0;
+	rc = track_follow(t);
+	begun = track_now_ns();
+	if (!rc)
+		rc = track_scan(t);
+	t->scan_ns = track_now_ns() - begun;
+	t->n_calls = t->scan.n_calls;
+	if (!rc)
+		rc = track_settle(t);
+	return track_error(t, rc);
+}
+
+/* ---- begin and end ------------------------------------------------------------ */
+
+int track_open(struct track *t, pid_t pid)
+{
+	int rc;
+
+	memset(t, 0, sizeof(*t));
+	t->uffd = -1;
+	rc = scan_open(pid, &t->scan);
+	if (rc)
+		return rc;
+	rc = maps_open(pid, &t->maps);
+	if (rc)
+		scan_close(&t->scan);
+	return rc;
+}
+
+void track_close(struct track *t)
+{
+	scan_close(&t->scan);
+	maps_close(t->maps);
+	areas_free(&t->now);
+	areas_free(&t->before);
+	free(t->runs.v);
+	memset(&t->runs, 0, sizeof(t->runs));
+	t->maps = NULL;
+}
+
+int track_start(struct track *t)
+{
+	int rc;
+
+	t->now.n = t->before.n = 0;
+	rc = t->runs.v ? 0 : runs_grow(&t->runs);
+	if (!rc)
+		rc = track_follow(t);
+	if (!rc)
+		rc = arm_baseline(&t->scan, t->now.v, t->now.n);
+	for (size_t i = 0; i < t->now.n && !rc; i++)
+		t->now.v[i].counted_at = t->number;
+	if (!rc)
+		rc = arm_verify(&t->scan, t->now.v, t->now.n);
+	if (rc)
+		track_stop(t);
+	return track_error(t, rc);
+}
+
+void track_stop(struct track *t)
+{
+	arm_unregister(t->uffd, t->now.v, t->now.n);
+}

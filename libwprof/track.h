@@ -1,0 +1,56 @@
+/* track.h - following the memory of a process, interval by interval */
+#ifndef WPROF_TRACK_H
+#define WPROF_TRACK_H
+
+#include "arm.h"
+#include "maps.h"
+
+/* A count of populated pages serves that many intervals. */
+#define TRACK_COUNT_AGE		10u
+
+struct areas {
+	struct area *v;
+	size_t n, cap;
+	char *names;
+	size_t names_len, names_cap;
+};
+
+struct sample;
+
+struct track {
+	int uffd;			/* the caller's */
+	struct maps *maps;
+	struct scan scan;
+	struct areas now, before;
+	struct runs runs;
+	struct sample *sample;		/* NULL: everything is re-armed */
+	bool holes_written;		/* phase 1 reports pages that do not exist */
+	uint64_t number;		/* of the interval, 1, 2, ... */
+	uint64_t shared_bytes, busy_bytes;
+	uint64_t scan_ns;
+	uint64_t n_calls;
+	uint64_t first_written;		/* of the written pages those never armed */
+};
+
+/* Opens /proc/PID/maps and pagemap. */
+WPROF_CHECKED int track_open(struct track *t, pid_t pid);
+void track_close(struct track *t);
+
+/* Register all there is and arm it: interval 1 begins. */
+WPROF_CHECKED int track_start(struct track *t);
+
+/* Undo track_start: nothing stays registered. */
+void track_stop(struct track *t);
+
+/*
+ * One interval: now.v and runs are its result. -ESRCH: that memory is gone,
+ * the target ended or runs another program.
+ */
+WPROF_CHECKED int track_interval(struct track *t);
+
+static inline const char *area_name(const struct areas *areas, const struct area *a)
+{
+	return areas->names + a->name;
+}
+
+#endif
