@@ -39,6 +39,7 @@
 struct shared {
 	atomic_int ready;		/* the target is where it should be */
 	atomic_int stop;		/* it should come to its end */
+	atomic_long spins;		/* rounds of body_spin() */
 	atomic_long counts[128];	/* whatever the case counts */
 };
 
@@ -176,6 +177,15 @@ static inline void inject_refused(pid_t pid, int err, enum wprof_reason reason,
 	ATF_CHECK_MSG(strstr(why.text, says), "says: %s", why.text);
 }
 
+/* it runs: its count goes on */
+static inline void count_runs(atomic_long *counter)
+{
+	long count = atomic_load(counter);
+
+	while (atomic_load(counter) == count)
+		sched_yield();
+}
+
 /* it ends by itself, well */
 static inline void target_finish(const struct target *t)
 {
@@ -205,7 +215,7 @@ static inline void body_spin(struct shared *shared)
 {
 	atomic_store(&shared->ready, 1);
 	while (!atomic_load(&shared->stop))
-		atomic_fetch_add(&shared->counts[0], 1);
+		atomic_fetch_add(&shared->spins, 1);
 }
 
 #endif /* WPROF_TESTS_INJECT_COMMON_H */
