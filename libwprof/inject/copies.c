@@ -1,5 +1,10 @@
 /*
  * copies.c - close the copies that children have inherited.
+ *
+ * A child that was forked by another thread between the two calls has a copy of
+ * the descriptor, at the same number. It is made to close it, as its parent was.
+ * A reader that comes upon the descriptor of somebody else at that number is
+ * kept from closing it by kcmp().
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -73,14 +78,13 @@ static int copies_pass(DIR *dir, int uffd, int number, uint64_t deadline_ns,
 	return err;
 }
 
-int copies_close(pid_t pid, int uffd, int number, uint64_t deadline_ns, uint32_t *n_closed,
+int copies_close(int uffd, int number, uint64_t deadline_ns, uint32_t *n_closed,
 		 struct wprof_why *why)
 {
 	uint32_t found;
 	DIR *dir;
 	int err;
 
-	(void)pid;
 	dir = opendir("/proc");
 	if (!dir)
 		return why_system(why, -errno, "reading /proc");

@@ -327,14 +327,14 @@ int facts_threads(pid_t pid, struct thread *threads, size_t max)
 }
 
 /* where the kernel says it has mapped the vDSO; 0: nowhere */
-static uint64_t facts_vdso(pid_t pid)
+static uint64_t facts_vdso(pid_t tid)
 {
 	uint64_t auxv[128];
 	char path[64];
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
+	snprintf(path, sizeof(path), "/proc/%d/auxv", tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
@@ -346,8 +346,8 @@ static uint64_t facts_vdso(pid_t pid)
 	return 0;
 }
 
-/* look for the instruction in [start, end) of @pid, page by page */
-static int insn_search(pid_t pid, uint64_t start, uint64_t end, uint64_t *insn)
+/* look for the instruction in [start, end) of @tid, page by page */
+static int insn_search(pid_t tid, uint64_t start, uint64_t end, uint64_t *insn)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 	unsigned char buf[65536];
@@ -359,7 +359,7 @@ static int insn_search(pid_t pid, uint64_t start, uint64_t end, uint64_t *insn)
 		local.iov_len = (size_t)(end - start < page ? end - start : page);
 		remote.iov_base = (void *)(uintptr_t)start;
 		remote.iov_len = local.iov_len;
-		n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+		n = process_vm_readv(tid, &local, 1, &remote, 1, 0);
 		if (n <= 0)
 			return n < 0 && errno != EFAULT ? -errno : -ENOENT;
 		hit = memmem(buf, (size_t)n, arch_insn, sizeof(arch_insn));
@@ -376,7 +376,7 @@ static int insn_search(pid_t pid, uint64_t start, uint64_t end, uint64_t *insn)
  * any executable mapping serves, for one instruction is run and no more. The
  * page of the old vsyscalls does not: it cannot be read, nor run as it stands.
  */
-static int insn_in_maps(pid_t pid, uint64_t *insn)
+static int insn_in_maps(pid_t tid, uint64_t *insn)
 {
 	uint64_t start, end;
 	char *line = NULL;
@@ -386,7 +386,7 @@ static int insn_in_maps(pid_t pid, uint64_t *insn)
 	char exec;
 	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", tid);
 	f = fopen(path, "re");
 	if (!f)
 		return errno == ENOENT ? -ESRCH : -errno;
@@ -394,21 +394,21 @@ static int insn_in_maps(pid_t pid, uint64_t *insn)
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*c%*c%c", &start, &end, &exec) != 3)
 			continue;
 		if (exec == 'x' && !strstr(line, "[vsyscall]"))
-			err = insn_search(pid, start, end, insn);
+			err = insn_search(tid, start, end, insn);
 	}
 	free(line);
 	fclose(f);
 	return err;
 }
 
-int facts_insn(pid_t pid, uint64_t *insn)
+int facts_insn(pid_t tid, uint64_t *insn)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t vdso = facts_vdso(pid);
+	uint64_t vdso = facts_vdso(tid);
 	int err;
 
-	err = vdso ? insn_search(pid, vdso, vdso + 4 * page, insn) : -ENOENT;
+	err = vdso ? insn_search(tid, vdso, vdso + 4 * page, insn) : -ENOENT;
 	if (err == -ENOENT)
-		err = insn_in_maps(pid, insn);
+		err = insn_in_maps(tid, insn);
 	return err == -EACCES ? -EPERM : err;
 }

@@ -62,11 +62,12 @@ int facts_denied(pid_t pid, pid_t tid, struct wprof_why *why);
 int facts_threads(pid_t pid, struct thread *threads, size_t max);
 
 /**
- * facts_insn() - an address in @pid's memory that holds arch_insn
+ * facts_insn() - an address in @tid's memory that holds arch_insn
+ * @tid:	a thread that lives: a leader that has ended has no memory
  *
  * Return: 0, -ENOENT when there is none, -EPERM when it may not be read, or
  * another -errno.
  */
-int facts_insn(pid_t pid, uint64_t *insn);
+int facts_insn(pid_t tid, uint64_t *insn);
 
 #endif /* WPROF_INJECT_FACTS_H */

@@ -51,8 +51,8 @@ static int run(pid_t pid, int *uffd, struct inject_reply *reply)
 	err = take_uffd(pid, uffd, &number, deadline_ns, &reply->stats, &reply->why);
 	if (err)
 		return err;
-	return copies_close(pid, *uffd, number, deadline_ns, &reply->stats.n_children,
-			    &reply->why);
+	settle(pid, reply->stats.tid, deadline_ns, &reply->stats.n_visited);
+	return copies_close(*uffd, number, deadline_ns, &reply->stats.n_children, &reply->why);
 }
 
 /* A caller that is gone is no error: the descriptor goes with this program. */

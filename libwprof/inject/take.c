@@ -11,6 +11,7 @@
 #include "why.h"
 
 #define THREADS_MAX	64		/* that many are looked at */
+#define INSN_NS		(300 * NS_PER_MS)	/* for an exec to come to its end */
 #define THREAD_NS	(2 * NS_PER_S)	/* for one to stop, or to get to run */
 
 static uint64_t soonest(uint64_t deadline_ns)
@@ -111,16 +112,19 @@ static int take_one_of(pid_t pid, const struct thread *threads, int n, uint64_t 
 	return slow ? take_none(pid, n, threads[0].state, why) : -ESRCH;
 }
 
-static int take_insn(pid_t pid, uint64_t *insn, struct wprof_why *why)
+/* Without one, look again: it may be changing its program. */
+static int take_insn(pid_t pid, pid_t tid, bool again, uint64_t *insn, struct wprof_why *why)
 {
-	int err = facts_insn(pid, insn);
+	int err = facts_insn(tid, insn);
 
+	if (err == -ENOENT && again)
+		return -ESRCH;
 	switch (err) {
 	case 0:
 	case -ESRCH:
 		return err;
 	case -EPERM:
-		return facts_denied(pid, pid, why);
+		return facts_denied(pid, tid, why);
 	case -ENOENT:
 		return why_set(why, WPROF_NO_ARCH,
 			       "no memory of process %d holds a system call instruction of "
@@ -132,6 +136,7 @@ static int take_insn(pid_t pid, uint64_t *insn, struct wprof_why *why)
 /* Threads end and programs change while we look: then look again. */
 int take_thread(pid_t pid, struct tracee *t, uint64_t deadline_ns, struct wprof_why *why)
 {
+	const uint64_t patience_ns = clock_ns() + INSN_NS;
 	struct thread threads[THREADS_MAX];
 	uint64_t insn;
 	int err;
@@ -142,7 +147,8 @@ int take_thread(pid_t pid, struct tracee *t, uint64_t deadline_ns, struct wprof_
 		if (err)
 			return err;
 		n = facts_threads(pid, threads, THREADS_MAX);
-		err = n < 0 ? n : take_insn(pid, &insn, why);
+		err = n <= 0 ? -ESRCH : take_insn(pid, threads[0].tid, clock_ns() < patience_ns,
+						  &insn, why);
 		if (!err)
 			err = take_one_of(pid, threads, n, insn, t, deadline_ns, why);
 		if (err != -ESRCH)

@@ -32,17 +32,22 @@ int take_uffd(pid_t pid, int *uffd, int *number, uint64_t deadline_ns,
 	      struct inject_stats *stats, struct wprof_why *why);
 
 /**
+ * settle() - wait until no fork of @pid is half done
+ * @skip:	a thread that is known not to fork
+ * @n_visited:	how many threads were stopped for that
+ */
+void settle(pid_t pid, pid_t skip, uint64_t deadline_ns, uint32_t *n_visited);
+
+/**
  * copies_close() - close what children of the target have inherited
- * @pid:	the target
  * @uffd:	our copy
  * @number:	the number it had in the target, and so in its children
  * @n_closed:	how many had one
  *
- * A child that was forked between the two calls has a copy of the descriptor.
- * Looks at every process until none has it. Return: 0, or the errno of @why's
- * reason: then a process that @why names still holds it.
+ * Looks at every process until none has it; settle() comes first. Return: 0, or
+ * the errno of @why's reason: then a process that @why names still holds it.
  */
-int copies_close(pid_t pid, int uffd, int number, uint64_t deadline_ns, uint32_t *n_closed,
+int copies_close(int uffd, int number, uint64_t deadline_ns, uint32_t *n_closed,
 		 struct wprof_why *why);
 
 #endif /* WPROF_INJECT_TAKE_H */

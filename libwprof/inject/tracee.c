@@ -114,25 +114,33 @@ static void stop_sleep(uint64_t deadline_ns, uint64_t now_ns)
 	sigtimedwait(&set, NULL, &ts);
 }
 
-/* 0, -ESRCH, -ETIMEDOUT (@deadline_ns 0: never) */
-static int stop_wait(pid_t tid, int flags, uint64_t deadline_ns, struct stop *stop)
+/* between two looks: spin, then yield, then sleep; -ETIMEDOUT (0: never) */
+static int stop_backoff(uint64_t start_ns, uint64_t deadline_ns)
+{
+	uint64_t now = clock_ns();
+
+	if (deadline_ns && now >= deadline_ns)
+		return -ETIMEDOUT;
+	if (now - start_ns > YIELD_NS)
+		stop_sleep(deadline_ns, now);
+	else if (now - start_ns > SPIN_NS)
+		sched_yield();
+	return 0;
+}
+
+/* 0, -ESRCH, -ETIMEDOUT */
+static int stop_wait(pid_t tid, uint64_t deadline_ns, struct stop *stop)
 {
 	uint64_t start = clock_ns();
-	uint64_t now = start;
 	int ret;
 
-	for (;;) {
-		ret = stop_poll(tid, flags, stop);
+	do {
+		ret = stop_poll(tid, 0, stop);
 		if (ret)
 			return ret < 0 ? ret : 0;
-		now = clock_ns();
-		if (deadline_ns && now >= deadline_ns)
-			return -ETIMEDOUT;
-		if (now - start > YIELD_NS)
-			stop_sleep(deadline_ns, now);
-		else if (now - start > SPIN_NS)
-			sched_yield();
-	}
+		ret = stop_backoff(start, deadline_ns);
+	} while (!ret);
+	return ret;
 }
 
 static bool stop_is_trap(const struct stop *stop)
@@ -229,24 +237,19 @@ static int tracee_remember(struct tracee *t)
 	return 0;
 }
 
-/* Pass signals on until the stop that we asked for. */
-static int tracee_wait_trap(struct tracee *t, uint64_t deadline_ns)
+/* 1: it is in the stop we asked for; signals before that are passed on */
+static int tracee_poll_trap(struct tracee *t)
 {
 	struct stop stop;
-	int err;
+	int ret;
 
-	for (;;) {
-		err = stop_wait(t->tid, WNOWAIT, deadline_ns, &stop);
-		if (err)
-			return err;
-		if (stop_is_trap(&stop))
-			break;
-		err = trace(PTRACE_CONT, t->tid, 0, (uintptr_t)stop.sig);
-		if (err)
-			return err;
-	}
+	ret = stop_poll(t->tid, WNOWAIT, &stop);
+	if (ret <= 0)
+		return ret;
+	if (!stop_is_trap(&stop))
+		return trace(PTRACE_CONT, t->tid, 0, (uintptr_t)stop.sig);
 	t->group_stopped = stop.sig != SIGTRAP;
-	return 0;
+	return 1;
 }
 
 static unsigned int tracee_options(const struct tracee *t)
@@ -258,7 +261,7 @@ static unsigned int tracee_options(const struct tracee *t)
 	return options;
 }
 
-int tracee_stop(struct tracee *t, uint64_t deadline_ns)
+int tracee_ask(struct tracee *t)
 {
 	int err;
 
@@ -266,18 +269,35 @@ int tracee_stop(struct tracee *t, uint64_t deadline_ns)
 	if (err)
 		return err;
 	t->stop_ns = clock_ns();
-	err = trace(PTRACE_INTERRUPT, t->tid, 0, 0);
-	if (err)
-		return err;
-	err = tracee_wait_trap(t, deadline_ns);
-	if (err)
-		return err;
-	err = tracee_verify(t);
-	if (!err)
-		err = tracee_remember(t);
-	if (err)
+	return trace(PTRACE_INTERRUPT, t->tid, 0, 0);
+}
+
+int tracee_poll(struct tracee *t)
+{
+	int ret;
+
+	ret = tracee_poll_trap(t);
+	if (ret <= 0)
+		return ret;
+	ret = tracee_verify(t);
+	if (!ret)
+		ret = tracee_remember(t);
+	if (ret)
 		trace(PTRACE_DETACH, t->tid, 0, 0);
-	return err;
+	return ret ? ret : 1;
+}
+
+int tracee_stop(struct tracee *t, uint64_t deadline_ns)
+{
+	int ret;
+
+	ret = tracee_ask(t);
+	while (!ret) {
+		ret = tracee_poll(t);
+		if (!ret)
+			ret = stop_backoff(t->stop_ns, deadline_ns);
+	}
+	return ret < 0 ? ret : 0;
 }
 
 /* ---- calling ------------------------------------------------------------------- */
@@ -345,7 +365,7 @@ static int step_once(struct tracee *t, uint64_t deadline_ns, struct arch_regs *r
 
 	err = tracee_resume(t, PTRACE_SINGLESTEP);
 	if (!err)
-		err = stop_wait(t->tid, 0, deadline_ns, &stop);
+		err = stop_wait(t->tid, deadline_ns, &stop);
 	return err ? err : step_stopped(t, &stop, regs);
 }
 
@@ -361,7 +381,7 @@ static int syscall_once(struct tracee *t, int *entered, uint64_t deadline_ns,
 
 	err = tracee_resume(t, PTRACE_SYSCALL);
 	if (!err)
-		err = stop_wait(t->tid, 0, *entered ? 0 : deadline_ns, &stop);
+		err = stop_wait(t->tid, *entered ? 0 : deadline_ns, &stop);
 	if (err || stop_is_trap(&stop))
 		return err;
 	t->at_syscall = stop.sig == SYSCALL_STOP;
@@ -383,13 +403,13 @@ static int tracee_give_up(struct tracee *t, struct arch_regs *regs)
 
 	ret = trace(PTRACE_INTERRUPT, t->tid, 0, 0);
 	if (!ret)
-		ret = stop_wait(t->tid, 0, 0, &stop);
+		ret = stop_wait(t->tid, 0, &stop);
 	while (!ret && !stop_is_trap(&stop)) {
 		ret = step_stopped(t, &stop, regs);
 		if (!ret)
 			ret = tracee_resume(t, PTRACE_SINGLESTEP);
 		if (!ret)
-			ret = stop_wait(t->tid, 0, 0, &stop);
+			ret = stop_wait(t->tid, 0, &stop);
 	}
 	if (ret)
 		return ret;
@@ -452,7 +472,7 @@ static int tracee_leave_call(struct tracee *t)
 		if (!err)
 			err = tracee_resume(t, PTRACE_CONT);
 		if (!err)
-			err = stop_wait(t->tid, 0, 0, &stop);
+			err = stop_wait(t->tid, 0, &stop);
 		if (!err && !stop_is_trap(&stop))
 			t->sig = stop.sig;
 	} while (!err && !stop_is_trap(&stop));

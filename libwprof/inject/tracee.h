@@ -47,6 +47,20 @@ struct tracee {
 int tracee_stop(struct tracee *t, uint64_t deadline_ns);
 
 /**
+ * tracee_ask() - the first half of tracee_stop(): do not wait
+ *
+ * Return: 0 or -errno as tracee_stop().
+ */
+int tracee_ask(struct tracee *t);
+
+/**
+ * tracee_poll() - has it stopped since tracee_ask()?
+ *
+ * Return: 1 when it has; 0: not yet; -errno as tracee_stop().
+ */
+int tracee_poll(struct tracee *t);
+
+/**
  * tracee_call() - have it do one system call
  * @deadline_ns:	0: never give up
  *
