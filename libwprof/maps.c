@@ -3,7 +3,7 @@
  *
  * The file is opened once and read from its beginning at each interval. It
  * belongs to the memory the target had when it was opened: after an exec or an
- * exit it is simply empty. The kernel writes it a few lines at a time and lets
+ * exit (ESRCH) there is simply nothing in it. The kernel writes it a few lines at a time and lets
  * go of its lock in between, so a line may overlap the one before when the
  * target changes its mappings meanwhile; such a line is clipped, what it lost
  * is seen at the next interval.
@@ -134,10 +134,10 @@ static int maps_fill(struct maps *m)
 	do
 		n = read(m->fd, m->buf + m->len, MAPS_BUF - m->len);
 	while (n < 0 && errno == EINTR);
-	if (n < 0)
+	if (n < 0 && errno != ESRCH)
 		return -errno;
-	m->len += (size_t)n;
-	m->eof = !n;
+	m->len += n > 0 ? (size_t)n : 0;
+	m->eof = n <= 0;
 	return 0;
 }
 

@@ -302,6 +302,7 @@ static int profile_start(struct wprof *w, struct wprof_why *why)
 		return why_set(why, WPROF_NO_KERNEL, "this kernel cannot track writes without "
 			       "stopping the writer: UFFD_FEATURE_WP_ASYNC came with Linux 6.7");
 	w->track.uffd = w->uffd;
+	w->track.holes_written = profile_holes_written();
 	rc = track_start(&w->track);
 	if (rc == -EIO)
 		return why_set(why, WPROF_NOT_ARMED, "arming the memory of process %d had no "

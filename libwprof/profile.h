@@ -37,4 +37,7 @@ WPROF_CHECKED int profile_attach(pid_t pid, int uffd, const struct wprof_opts *o
 /* Has the kernel what we need? 0 or -EOPNOTSUPP */
 WPROF_CHECKED int profile_kernel(struct wprof_why *why);
 
+/* Does a scan report registered pages that do not exist as written? 1 or 0 */
+int profile_holes_written(void);
+
 #endif

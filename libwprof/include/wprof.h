@@ -287,6 +287,19 @@ struct wprof_fact {
 	char reason[200];
 };
 
+/**
+ * wprof_check() - what this kernel, these privileges and that target allow
+ * @pid: a process, or 0: the kernel and the privileges only
+ * @facts: room for *@n of them; NULL: tell the number only
+ * @n: in: the room; out: how many there are
+ *
+ * Probes on the caller's own process; @pid is only looked at. Profiling is
+ * possible when no needed fact has state 0; where one is -1, try. 32 are enough
+ * room today. MT-Safe, AS-Unsafe. Survives fork(): yes.
+ *
+ * Return: 0; -EINVAL: no @n, or @pid is negative; -ERANGE: too little room, *@n
+ * is what is needed and the first facts are filled in.
+ */
 WPROF_API WPROF_CHECKED int wprof_check(pid_t pid, struct wprof_fact *facts, size_t *n);
 
 /* ---- range sets ------------------------------------------------------------ */
