@@ -91,15 +91,16 @@ all: $B/bin/pctx
 
 # ---- tests: unit tests see the library's internals
 ctx-libs = $$($(PKG_CONFIG) --libs libprotobuf-c)
-$(call atf-c-tests,$d): $B/$d/internal.a
-$(call atf-c-tests,$d): libs = $(ctx-libs)
-$(addsuffix .o,$(call atf-c-tests,$d)): mod-cppflags = -I$B/libctx/proto -Ilibctx
-$(addsuffix .o,$(call atf-c-tests,$d)): | $(ctx-pb)
 
-# what the publisher's tests share
+# what the publisher's tests share; objects come before the archive
 pub-tests := $(filter $(addprefix $B/$d/tests/,publish_test deny_test fork_test second_test \
 	     encode_test key_map_test otel_env_test),$(call atf-c-tests,$d))
 $(pub-tests): $B/$d/tests/pub_util.o
 $B/$d/tests/pub_util.o: mod-cppflags = -I$B/libctx/proto -Ilibctx
 $B/$d/tests/pub_util.o: | $(ctx-pb)
 objects += $B/$d/tests/pub_util.o
+
+$(call atf-c-tests,$d): $B/$d/internal.a
+$(call atf-c-tests,$d): libs = $(ctx-libs)
+$(addsuffix .o,$(call atf-c-tests,$d)): mod-cppflags = -I$B/libctx/proto -Ilibctx
+$(addsuffix .o,$(call atf-c-tests,$d)): | $(ctx-pb)
