@@ -2,10 +2,17 @@
 d := libwprof
 
 wprof-src := $(wildcard $d/*.c $d/criu/*.c)
-wprof-obj := $(wprof-src:%.c=$B/%.o)
+wprof-proto := $(wildcard $d/criu/proto/*.proto)
+wprof-pb  := $(wprof-proto:%.proto=$B/%.pb-c.c)
+wprof-obj := $(wprof-src:%.c=$B/%.o) $(wprof-pb:.c=.o)
 objects   += $(wprof-obj)
 
-$(wprof-obj): mod-cppflags = -Ilibwprof
+$(wprof-pb): $B/libwprof/criu/proto/%.pb-c.c: libwprof/criu/proto/%.proto
+	@mkdir -p $(@D)
+	$(call say,PB)$(PROTOC_C) -Ilibwprof/criu/proto --c_out=$B/libwprof/criu/proto $<
+
+$(wprof-obj): mod-cppflags = -I$B/libwprof/criu/proto -Ilibwprof
+$(wprof-obj): | $(wprof-pb)
 
 # the newest node of the map must be the version of the Makefile
 wprof-map := $(shell sed -n 's/^WPROF_\([0-9.]*\) {$$/\1/p' $d/libwprof.map | tail -n 1)
@@ -47,7 +54,11 @@ $B/libexec/wprof-inject: $(inject-obj)
 all: $B/libexec/wprof-inject
 
 # ---- tests: unit tests see the library's internals
-wprof-libs =
+wprof-libs = $$($(PKG_CONFIG) --libs libprotobuf-c)
 $(call atf-c-tests,$d): $B/$d/internal.a
 $(call atf-c-tests,$d): libs = $(wprof-libs)
-$(addsuffix .o,$(call atf-c-tests,$d)): mod-cppflags = -Ilibwprof
+$(addsuffix .o,$(call atf-c-tests,$d)): mod-cppflags = -I$B/libwprof/criu/proto -Ilibwprof
+$(addsuffix .o,$(call atf-c-tests,$d)): | $(wprof-pb)
+
+# CRIU images put together by hand, for the tests of the code that reads them
+$B/$d/tests/images_test $B/$d/tests/images_ship_test: $B/$d/tests/imgkit.o

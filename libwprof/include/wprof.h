@@ -53,6 +53,12 @@ enum wprof_reason {
 	WPROF_ENDED,		/* -ESRCH: the target exited meanwhile */
 	WPROF_EXECED,		/* -ESTALE: the target runs a new program now */
 	WPROF_NOT_ARMED,	/* -EIO: arming had no effect */
+	WPROF_BAD_IMAGE,	/* -EBADMSG: an image is truncated, corrupt or hostile */
+	WPROF_HALF_MADE,	/* -ENODATA: whoever wrote this directory did not finish */
+	WPROF_PUNCHED,		/* -EOPNOTSUPP: page data were punched out (auto-dedup) */
+	WPROF_NEW_FORMAT,	/* -EPROTONOSUPPORT: images of a CRIU newer than known here */
+	WPROF_OUTSIDE,		/* -EXDEV: a link leads out of the images */
+	WPROF_OTHER_CHAIN,	/* -ESTALE: the shipped parent belongs to another chain */
 	WPROF_SYSTEM		/* any other errno */
 };
 
@@ -442,6 +448,205 @@ WPROF_API WPROF_CHECKED int wprof_criu_args(const struct wprof_ranges *exclude,
 
 /** wprof_criu_args_free() - free what wprof_criu_args() gave; NULL is fine */
 WPROF_API void wprof_criu_args_free(char **args);
+
+/* ---- CRIU images ------------------------------------------------------------
+ *
+ * A dump of CRIU is a directory. Its `parent` link names the dump before it, and
+ * so on: a chain, whose first level here is the newest. docs/IMAGES.md explains
+ * the format and what withholding means.
+ *
+ * All of these: MT-Safe unless two threads use the same struct wprof_images;
+ * AS-Unsafe; survive fork(). They follow no symbolic link but `parent`, which
+ * must be relative, and read regular files only. Page data are never read into
+ * memory. All may fail with
+ * -EBADMSG (WPROF_BAD_IMAGE): truncated, corrupt or hostile, the text says where;
+ *	take the dump again;
+ * -ENODATA (WPROF_HALF_MADE): a dump or a run that did not finish; remove it;
+ * -EOPNOTSUPP (WPROF_PUNCHED): pages were punched out of a pages file, their data
+ *	are gone: dump without --auto-dedup, or WPROF_IMAGES_SPARSE;
+ * -EPROTONOSUPPORT (WPROF_NEW_FORMAT): a field or flag not known here, as of
+ *	compressed images: dump without that option;
+ * -EXDEV (WPROF_OUTSIDE): a link leads out of the images: see root below;
+ * -ENOMEM, -EMFILE (a level needs three descriptors at most), and what open(2),
+ *	read(2) and the like say.
+ */
+
+/** WPROF_IMAGES_SPARSE - a hole in a pages file is a page of zeros, not a loss */
+#define WPROF_IMAGES_SPARSE	(1u << 0)
+/** WPROF_IMAGES_NO_SYNC - do not wait for the disk: not crash safe, for tmpfs */
+#define WPROF_IMAGES_NO_SYNC	(1u << 1)
+
+/** struct wprof_images_opts - how to open a chain; all 0: defaults */
+struct wprof_images_opts {
+	size_t size;			/* sizeof(struct wprof_images_opts) */
+	uint32_t flags;			/* WPROF_IMAGES_SPARSE */
+	const char *root;		/* a directory above the images which no parent
+					 * link may leave; NULL: two levels up */
+};
+
+enum wprof_images_state {
+	WPROF_IMAGES_PLAIN,		/* as CRIU wrote it */
+	WPROF_IMAGES_WITHHELD,		/* made by wprof_images_withhold() */
+	WPROF_IMAGES_COMPLETE		/* made by wprof_images_complete() */
+};
+
+/** struct wprof_images_map - the memory of one process, or one shared memory */
+struct wprof_images_map {
+	uint64_t id;			/* pid in the dump, or id of the shared memory */
+	bool shared;
+	uint32_t pages_id;		/* its data are in pages-<pages_id>.img */
+	uint32_t layout;		/* 1: up to CRIU 4.1, 2: from 4.2, 0: no entry */
+	uint64_t n_entries;
+	uint64_t present_pages;		/* data are here */
+	uint64_t parent_pages;		/* holes: data are further down the chain */
+	uint64_t lazy_pages;		/* data stayed with a lazy-pages server */
+	uint64_t withheld_pages;	/* left out by wprof_images_withhold() */
+};
+
+/** struct wprof_images_level - one dump of a chain; lives as long as the chain */
+struct wprof_images_level {
+	const char *dir;
+	const char *parent;		/* text of its link; NULL: a first dump */
+	enum wprof_images_state state;
+	bool pre_dump;			/* cannot be restored: no process tree in it */
+	uint64_t uptime_us;		/* of the machine at the dump; 0: not known */
+	uint64_t pages_bytes;		/* of its pages files */
+	uint64_t other_bytes;		/* of its other files */
+	bool has_stats;			/* CRIU's own figures follow */
+	uint64_t frozen_us, scanned_pages, written_pages, skipped_pages;
+	const struct wprof_images_map *maps;	/* processes by pid, then shared memory */
+	size_t n_maps;
+};
+
+struct wprof_images;
+
+/**
+ * wprof_images_open() - open the chain whose newest dump is @dir, and check it
+ * @opts: may be NULL
+ * @out: to be closed by wprof_images_close()
+ *
+ * Every entry of every level is read and checked; no page data are.
+ *
+ * Return: 0; -EINVAL: no @dir or an unknown flag; -E2BIG: an option this library
+ * does not know; -ENOENT: no such directory; else as above.
+ */
+WPROF_API WPROF_CHECKED int wprof_images_open(const char *dir, const struct wprof_images_opts *opts,
+					      struct wprof_images **out, struct wprof_why *why);
+
+/** wprof_images_close() - close the chain; NULL is fine */
+WPROF_API void wprof_images_close(struct wprof_images *images);
+
+/** wprof_images_levels() - the levels, newest first; @n: set to their number */
+WPROF_API const struct wprof_images_level *wprof_images_levels(const struct wprof_images *images,
+							       size_t *n);
+
+/**
+ * wprof_images_withheld() - what is withheld of a process at a level
+ * @level: number of the level, 0 the newest
+ * @id: the pid in the dump
+ * @out: empty for a plain or complete level; free it by wprof_ranges_free()
+ *
+ * Return: 0; -EINVAL: no such level; else as above.
+ */
+WPROF_API WPROF_CHECKED int wprof_images_withheld(const struct wprof_images *images, size_t level,
+						  uint64_t id, struct wprof_ranges **out,
+						  struct wprof_why *why);
+
+/** struct wprof_images_lost - pages that do not resolve */
+struct wprof_images_lost {
+	const struct wprof_images_map *map;
+	struct wprof_range range;
+	size_t level;			/* where the search ended, 0 the newest */
+	const char *reason;
+};
+
+typedef void (*wprof_images_lost_fn)(const struct wprof_images_lost *lost, void *arg);
+
+/** struct wprof_images_verdict - does a chain restore alone? */
+struct wprof_images_verdict {
+	bool restores;			/* a dump, and every page of it resolves */
+	uint64_t lost_pages;		/* in the newest level */
+	uint64_t resolved_pages;	/* holes of the newest level that do resolve */
+};
+
+/**
+ * wprof_images_verify() - follow every hole of the newest level down the chain
+ * @lost: called for each run of pages that does not resolve; may be NULL
+ *
+ * Looks where CRIU looks: an entry at each level on the way. It cannot tell that
+ * the data themselves are right.
+ *
+ * Return: 0 and @verdict set, whatever it is; else as above.
+ */
+WPROF_API WPROF_CHECKED int wprof_images_verify(const struct wprof_images *images,
+						wprof_images_lost_fn lost, void *arg,
+						struct wprof_images_verdict *verdict,
+						struct wprof_why *why);
+
+/** struct wprof_images_hot - what to leave out of one process */
+struct wprof_images_hot {
+	uint64_t id;			/* its pid in the dump; 0: every process */
+	const struct wprof_ranges *ranges;
+};
+
+/** struct wprof_images_ship - what to make of which dump */
+struct wprof_images_ship {
+	size_t size;			/* sizeof(struct wprof_images_ship) */
+	uint32_t flags;			/* WPROF_IMAGES_* */
+	const char *full;		/* directory of the dump */
+	const char *ship;		/* directory to make; may exist when empty */
+	const char *parent;		/* its parent link, relative to @ship; NULL: as the
+					 * dump's, a last part named as @full renamed */
+	const char *root;		/* as in struct wprof_images_opts */
+	const struct wprof_images_hot *hot;	/* several for one process are united */
+	size_t n_hot;
+};
+
+/** struct wprof_images_shipped - what was made */
+struct wprof_images_shipped {
+	uint64_t present_pages;		/* data copied from this dump */
+	uint64_t filled_pages;		/* data copied from below it */
+	uint64_t parent_pages;		/* left to the shipped chain */
+	uint64_t withheld_pages;
+	uint64_t written_bytes;		/* all files */
+};
+
+/**
+ * wprof_images_withhold() - make a dump to ship, without hot pages
+ * @ship: @ship->hot names the pages left out; pages that refer to a page which
+ *	the shipped level below lacks are left out too. Shared memory is copied.
+ * @shipped: may be NULL
+ *
+ * The full chain is left as it is and must be kept until the last dump has been
+ * completed. @ship->ship appears whole or not at all, whenever the machine dies:
+ * it is written as @ship->ship with ".partial" behind, which the next run clears
+ * away.
+ *
+ * Return: 0; -EINVAL: no directory named, a parent link that is not relative, or
+ * none although the dump has one; -EEXIST: @ship->ship is there already, or what
+ * is in its way is not ours; -EBUSY: another run is making it; -ESTALE
+ * (WPROF_OTHER_CHAIN): the parent was not made from the dump's parent; -E2BIG: an
+ * option this library does not know; -ENOSPC, -EDQUOT, -EFBIG: no room, nothing
+ * is left of it; else as above.
+ */
+WPROF_API WPROF_CHECKED int wprof_images_withhold(const struct wprof_images_ship *ship,
+						  struct wprof_images_shipped *shipped,
+						  struct wprof_why *why);
+
+/**
+ * wprof_images_complete() - make the last dump to ship: the chain restores alone
+ * @ship: @ship->hot must be empty; @ship->ship may be what
+ *	wprof_images_withhold() made of the same dump: it is replaced
+ *
+ * As wprof_images_withhold(), but what the shipped chain lacks is filled in from
+ * the full chain.
+ *
+ * Return: as wprof_images_withhold(); -EBADMSG also when a page does not resolve
+ * in the full chain.
+ */
+WPROF_API WPROF_CHECKED int wprof_images_complete(const struct wprof_images_ship *ship,
+						  struct wprof_images_shipped *shipped,
+						  struct wprof_why *why);
 
 WPROF_API const char *wprof_version(void);
 

@@ -1,0 +1,239 @@
+/*
+ * aside.c - a directory that appears whole or not at all.
+ *
+ * Theory of operation
+ *
+ * What is to stand at D is made in D.partial, which holds the file
+ * unfinished.wprof from its first moment. Each file is synced when it is closed.
+ * At the end the mark is removed, the directory synced, renamed to D, and the
+ * directory above synced. Where the machine or the program stops:
+ *
+ *	before the mark is there	D.partial is empty, the next run takes it
+ *	while files are written		D.partial bears the mark: readers refuse it,
+ *					the next run clears it
+ *	between mark and rename		D.partial is whole and bears the record of
+ *					withheld pages: the next run clears it
+ *	after the rename		D is there, whole
+ *
+ * To replace a D, the two names are exchanged in one step; what stood there is then
+ * D.partial, and removed. Only what bears the mark or the record is ever cleared:
+ * anything else of that name is somebody's. A lock on D.partial keeps two runs
+ * apart; it goes with the process.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "criu/images.h"
+
+/* Remove the files of @fd; subdirectories are never ours and make it fail. */
+static int clear_dir(int fd)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *entry;
+
+	if (!d) {
+		rc = -errno;
+		if (copy >= 0)
+			close(copy);
+		return rc;
+	}
+	while (!rc && (entry = readdir(d)))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
+		    strcmp(entry->d_name, IMG_UNFINISHED) && unlinkat(fd, entry->d_name, 0))
+			rc = -errno;
+	closedir(d);
+	/* the mark goes last: stopped here, the rest is still known as ours */
+	if (!rc && unlinkat(fd, IMG_UNFINISHED, 0) && errno != ENOENT)
+		rc = -errno;
+	return rc;
+}
+
+static bool dir_has(int fd, const char *name)
+{
+	struct stat st;
+
+	return !fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW);
+}
+
+static bool dir_empty(int fd)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *entry;
+	bool empty = true;
+
+	if (!d) {
+		if (copy >= 0)
+			close(copy);
+		return false;
+	}
+	while (empty && (entry = readdir(d)))
+		empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+	closedir(d);
+	return empty;
+}
+
+/* Two names for one: the path, and the same with ".partial" behind. */
+static int aside_names(struct aside *aside, const char *path, struct wprof_why *why)
+{
+	char text[PATH_MAX], *slash;
+	size_t len = strlen(path);
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	if (!len || len >= sizeof(text))
+		return why_system(why, -EINVAL, "%s", path);
+	memcpy(text, path, len);
+	text[len] = '\0';
+	slash = strrchr(text, '/');
+	aside->name = strdup(slash ? slash + 1 : text);
+	if (!aside->name || asprintf(&aside->partial, "%s.partial", aside->name) < 0) {
+		aside->partial = NULL;
+		return why_system(why, -ENOMEM, "%s", path);
+	}
+	if (!*aside->name || !strcmp(aside->name, ".") || !strcmp(aside->name, ".."))
+		return why_system(why, -EINVAL, "%s: not a name for a new directory", path);
+	if (slash)
+		slash[slash == text] = '\0';
+	aside->above = open(slash ? text : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return aside->above < 0 ? why_system(why, -errno, "the directory of %s", path) : 0;
+}
+
+/* The open directory still bears the name: no other run has renamed it. */
+static bool still_there(const struct aside *aside)
+{
+	struct stat a, b;
+
+	return !fstat(aside->fd, &a) &&
+	       !fstatat(aside->above, aside->partial, &b, AT_SYMLINK_NOFOLLOW) &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static int aside_take(struct aside *aside, struct wprof_why *why)
+{
+	int rc;
+
+	if (mkdirat(aside->above, aside->partial, 0700) && errno != EEXIST)
+		return why_system(why, -errno, "%s", aside->partial);
+	aside->fd = openat(aside->above, aside->partial,
+			   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (aside->fd < 0)
+		return why_system(why, -errno, "%s", aside->partial);
+	if (flock(aside->fd, LOCK_EX | LOCK_NB) || !still_there(aside)) {
+		close(aside->fd);
+		aside->fd = -1;
+		return why_system(why, -EBUSY, "%s: another run is making it", aside->name);
+	}
+	if (dir_has(aside->fd, IMG_UNFINISHED) || dir_has(aside->fd, IMG_RECORD)) {
+		rc = clear_dir(aside->fd);
+		if (rc)
+			return why_system(why, rc, "%s: left by a run that stopped; remove it",
+					  aside->partial);
+	} else if (!dir_empty(aside->fd)) {
+		close(aside->fd);
+		aside->fd = -1;
+		return why_system(why, -EEXIST, "%s is in the way and not ours", aside->partial);
+	}
+	return 0;
+}
+
+int aside_open(struct aside *aside, const char *path, bool sync, struct wprof_why *why)
+{
+	int rc, mark;
+
+	memset(aside, 0, sizeof(*aside));
+	aside->above = aside->fd = -1;
+	aside->sync = sync;
+	rc = aside_names(aside, path, why);
+	if (!rc)
+		rc = aside_take(aside, why);
+	if (!rc) {
+		mark = openat(aside->fd, IMG_UNFINISHED, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+			      0600);
+		if (mark < 0 || (sync && fsync(aside->fd)))
+			rc = why_system(why, -errno, "%s/" IMG_UNFINISHED, aside->partial);
+		if (mark >= 0)
+			close(mark);
+	}
+	if (rc)
+		aside_close(aside);
+	return rc;
+}
+
+int aside_copy(struct aside *aside, const struct level *from, const char *name,
+	       struct wprof_why *why)
+{
+	int in, out = -1, rc;
+	struct stat st;
+
+	in = img_open_regular(from->fd, from->dir, name, why);
+	if (in < 0)
+		return in == -ENOENT ? why_system(why, in, "%s/%s", from->dir, name) : in;
+	if (fstat(in, &st)) {
+		rc = -errno;
+		goto done;
+	}
+	out = openat(aside->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0777);
+	rc = out < 0 ? -errno : img_move(in, 0, (uint64_t)st.st_size, out);
+	if (!rc && aside->sync && fsync(out))
+		rc = -errno;
+	if (out >= 0 && close(out) && !rc)
+		rc = -errno;
+	aside->bytes += (uint64_t)st.st_size;
+done:
+	close(in);
+	return rc ? why_system(why, rc, "%s/%s", aside->partial, name) : 0;
+}
+
+static int aside_rename(struct aside *aside, bool replace)
+{
+	if (!replace)
+		return renameat(aside->above, aside->partial, aside->above, aside->name);
+	return renameat2(aside->above, aside->partial, aside->above, aside->name, RENAME_EXCHANGE);
+}
+
+int aside_commit(struct aside *aside, bool replace, struct wprof_why *why)
+{
+	int rc = 0;
+
+	if (unlinkat(aside->fd, IMG_UNFINISHED, 0) || (aside->sync && fsync(aside->fd)) ||
+	    aside_rename(aside, replace))
+		rc = -errno;
+	if (rc == -ENOTEMPTY)
+		rc = -EEXIST;
+	if (rc)
+		return why_system(why, rc, "%s", aside->name);
+	close(aside->fd);
+	aside->fd = -1;
+	if (replace)
+		aside->fd = openat(aside->above, aside->partial,
+				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (aside->sync && fsync(aside->above))
+		return why_system(why, -errno, "the directory of %s", aside->name);
+	return 0;
+}
+
+void aside_close(struct aside *aside)
+{
+	/* errors here leave what the next run clears away */
+	if (aside->fd >= 0) {
+		if (!clear_dir(aside->fd))
+			(void)!unlinkat(aside->above, aside->partial, AT_REMOVEDIR);
+		close(aside->fd);
+	}
+	if (aside->above >= 0)
+		close(aside->above);
+	aside->fd = aside->above = -1;
+	free(aside->name);
+	free(aside->partial);
+	aside->name = aside->partial = NULL;
+}
