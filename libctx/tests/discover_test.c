@@ -1,0 +1,309 @@
+/*
+ * Finding the mapping: lines of maps text, procfs directories made of files, and
+ * processes with very many mappings, by queries and by text.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "discover.h"
+#include "maps.h"
+#include "scene.h"
+
+/* ---- lines ------------------------------------------------------------------------ */
+
+static bool candidate(const char *text)
+{
+	struct maps_line line;
+
+	return maps_parse(text, strlen(text), &line) && maps_is_candidate(&line);
+}
+
+#define AT	"7f1200000000-7f1200001000 "
+
+TEST_CASE(maps__names, "The three names of a context are candidates, with what may follow them")
+{
+	ATF_CHECK(candidate(AT "rw-p 00000000 00:01 123      /memfd:OTEL_CTX (deleted)"));
+	ATF_CHECK(candidate(AT "rw-p 00000000 00:01 123      [anon_shmem:OTEL_CTX]"));
+	ATF_CHECK(candidate(AT "rw-p 00000000 00:00 0        [anon:OTEL_CTX]"));
+	ATF_CHECK(candidate(AT "rw-s 00000000 00:01 123      /memfd:OTEL_CTX (deleted)"));
+	ATF_CHECK(candidate(AT "rw-p 00000000 00:01 123 /memfd:OTEL_CTX_BACKUP (deleted)"));
+	ATF_CHECK(candidate(AT "rw-p 00000000 00:01 123 /memfd:OTEL_CTX with spaces"));
+}
+
+TEST_CASE(maps__near_misses, "Names that only resemble one, and memory nobody writes to, are none")
+{
+	ATF_CHECK(!candidate(AT "rw-p 00000000 00:00 0        [anon:OTEL_CTX2]"));
+	ATF_CHECK(!candidate(AT "rw-p 00000000 00:00 0        [anon_shmem:OTEL_CTX2]"));
+	ATF_CHECK(!candidate(AT "rw-p 00000000 00:00 0        [anon: OTEL_CTX]"));
+	ATF_CHECK(!candidate(AT "rw-p 00000000 00:00 0        OTEL_CTX"));
+	ATF_CHECK(!candidate(AT "rw-p 00000000 08:01 99       /tmp/memfd:OTEL_CTX/file"));
+	ATF_CHECK(!candidate(AT "rw-p 00000000 08:01 99       /x/memfd:OTEL_CTX (deleted)"));
+	ATF_CHECK(!candidate(AT "rw-p 00000000 00:01 123      /memfd:OTEL_CT"));
+	ATF_CHECK(!candidate(AT "rw-p 00000000 00:01 123      /memfd:otel_ctx"));
+	ATF_CHECK(!candidate(AT "---p 00000000 00:01 123      /memfd:OTEL_CTX (deleted)"));
+	ATF_CHECK(!candidate(AT "r--p 00000000 00:01 123      /memfd:OTEL_CTX (deleted)"));
+	ATF_CHECK(!candidate(AT "-w-p 00000000 00:01 123      /memfd:OTEL_CTX (deleted)"));
+	ATF_CHECK(!candidate(AT "rwxp 00000000 00:01 123      /memfd:OTEL_CTX (deleted)"));
+	ATF_CHECK(!candidate(AT "rw-p 00000000 00:00 0 "));
+}
+
+TEST_CASE(maps__lines, "A line is read into its parts, and what is no line is refused")
+{
+	static const char *const bad[] = {
+		"", "-", "7f12", "7f12-", "7f12-7f13", "7f13-7f12 rw-p 0 0:0 0", "1-2 rw-p",
+		"1-2 rw-p 0", "1-2 rw-p 0 0:0", "1-2 rwp 0 0:0 0", "x-2 rw-p 0 0:0 0",
+		"1-1 rw-p 0 0:0 0", "1-2rw-p 0 0:0 0", "12345678123456781-2 rw-p 0 0:0 0",
+		"-2 rw-p 0 0:0 0", "1-2  rw-p 0 0:0 0", "1-2 rw-q 0 0:0 0",
+	};
+	static const char good[] = "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0   [vsyscall]";
+	struct maps_line line;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ATF_CHECK_MSG(!maps_parse(bad[i], strlen(bad[i]), &line), "'%s'", bad[i]);
+	ATF_REQUIRE(maps_parse(good, strlen(good), &line));
+	ATF_CHECK_EQ(0xffffffffff600000ull, line.start);
+	ATF_CHECK_EQ(0xffffffffff601000ull, line.end);
+	ATF_CHECK_EQ((unsigned int)MAPS_EXEC, line.perms);
+	ATF_CHECK_EQ(10, line.name_len);
+	ATF_REQUIRE(maps_parse("1-2 rw-s 0 0:0 0", 16, &line));
+	ATF_CHECK_EQ(0, line.name_len);
+	ATF_CHECK_EQ((unsigned int)(MAPS_READ | MAPS_WRITE | MAPS_SHARED), line.perms);
+}
+
+/* ---- a procfs made of files --------------------------------------------------------- */
+
+/* proc/7 with this maps text, and a memory that has a context at 0x5000. */
+static void fixture(const char *maps)
+{
+	static struct bytes b;
+	struct ctx_header h;
+	int fd;
+
+	ATF_REQUIRE((mkdir("proc", 0755) == 0 && mkdir("proc/7", 0755) == 0) || errno == EEXIST);
+	atf_utils_create_file("proc/7/maps", "%s", maps);
+	atf_utils_create_file("proc/7/stat", "7 (a) b) S 1 1 1 0 -1 0");
+	payload_string(&b, "service.name", "file");
+	craft_header(&h, (void *)0x9000, (uint32_t)b.len, 1000);
+	fd = open("proc/7/mem", O_CREAT | O_WRONLY | O_TRUNC, 0644);
+	ATF_REQUIRE(fd >= 0);
+	ATF_REQUIRE_EQ(sizeof(h), pwrite(fd, &h, sizeof(h), 0x5000));
+	ATF_REQUIRE_EQ((ssize_t)b.len, pwrite(fd, b.data, b.len, 0x9000));
+	close(fd);
+}
+
+static int read_fixture(const char *maps)
+{
+	struct pctx_reader_opts opts = { .size = sizeof(opts), .procfs = "proc", .attempts_max = 2 };
+
+	fixture(maps);
+	return read_service(7, &opts, "file");
+}
+
+#define HEAP	"00001000-00002000 rw-p 00000000 00:00 0          [heap]\n"
+
+TEST_CASE(fixture__three_names, "Each of the three names is found in a procfs made of files")
+{
+	ATF_CHECK_EQ(0, read_fixture(HEAP "5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX (deleted)\n"));
+	ATF_CHECK_EQ(0, read_fixture(HEAP "5000-6000 rw-p 0 00:01 5 [anon_shmem:OTEL_CTX]\n"));
+	ATF_CHECK_EQ(0, read_fixture(HEAP "5000-6000 rw-p 0 00:00 0 [anon:OTEL_CTX]\n" HEAP));
+}
+
+TEST_CASE(fixture__nothing_to_find, "No such name, another place, no lines: -ENODATA")
+{
+	ATF_CHECK_EQ(-ENODATA, read_fixture(HEAP));
+	ATF_CHECK_EQ(-ENODATA, read_fixture(HEAP "5000-6000 rw-p 0 00:01 5 /memfd:OTEL (deleted)\n"));
+	ATF_CHECK_EQ(-ENODATA, read_fixture(HEAP "6000-7000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n"));
+	/* beyond the end of the memory, and beyond what an offset can say */
+	ATF_CHECK_EQ(-ENODATA, read_fixture("20000-21000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n"));
+	ATF_CHECK_EQ(-ENODATA, read_fixture("fffffffffffff000-ffffffffffffffff rw-p 0 00:01 5 "
+					    "/memfd:OTEL_CTX\n"));
+	/* shorter than a header */
+	ATF_CHECK_EQ(-ENODATA, read_fixture("5000-501f rw-p 0 00:01 5 /memfd:OTEL_CTX\n"));
+	ATF_CHECK_EQ(-ENODATA, read_fixture("\n\ngarbage\n"));
+}
+
+TEST_CASE(fixture__odd_text, "Garbage, lines without end and lines beyond the buffer are passed over")
+{
+	char *text = malloc(200000);
+
+	ATF_REQUIRE(text);
+	memset(text, 'x', 100000);
+	strcpy(text + 100000, "\n5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n");
+	ATF_CHECK_EQ(0, read_fixture(text));
+	/* a path that fills much of the buffer */
+	strcpy(text, "1000-2000 rw-p 0 00:01 5 /");
+	memset(text + strlen(text), 'p', 20000);
+	strcpy(text + 20000, "\n5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n");
+	ATF_CHECK_EQ(0, read_fixture(text));
+	free(text);
+	/* the last line has no newline: it may be cut short, so it does not count */
+	ATF_CHECK_EQ(-ENODATA, read_fixture("5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX"));
+	ATF_CHECK_EQ(0, read_fixture("not a line\n5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n"));
+}
+
+TEST_CASE(fixture__absent_process, "A process that the procfs does not have is -ESRCH")
+{
+	struct pctx_reader_opts opts = { .size = sizeof(opts), .procfs = "proc" };
+	struct pctx_context *c;
+
+	fixture(HEAP);
+	ATF_CHECK_EQ(-ESRCH, pctx_read(8, &opts, &c));
+	/* one that lives, but not there */
+	ATF_CHECK_EQ(-ESRCH, pctx_read(getpid(), &opts, &c));
+}
+
+/* ---- very many mappings ---------------------------------------------------------------- */
+
+enum place {
+	FIRST,
+	MIDDLE,
+	LAST,
+	NOWHERE
+};
+
+#define N_MANY	30000u
+
+static void publish_here(void)
+{
+	static struct bytes b;
+
+	payload_string(&b, "service.name", "many");
+	craft_header(craft_mapping(PAGE), b.data, (uint32_t)b.len, 1000);
+}
+
+/* Neighbours with other permissions, so that they stay mappings of their own. */
+static void map_many(unsigned int n, bool of_file)
+{
+	int fd = of_file ? memfd_create("filler", 0) : -1;
+	int flags = of_file ? MAP_PRIVATE : MAP_PRIVATE | MAP_ANONYMOUS;
+
+	CHILD_REQUIRE(!of_file || ftruncate(fd, PAGE) == 0);
+	for (unsigned int i = 0; i < n; i++)
+		CHILD_REQUIRE(mmap(NULL, PAGE, i & 1 ? PROT_READ | PROT_WRITE : PROT_READ, flags, fd,
+				   0) != MAP_FAILED);
+}
+
+static void publish_among_many(int step, void *arg)
+{
+	enum place place = *(enum place *)arg;
+
+	(void)step;
+	if (place == FIRST)
+		publish_here();
+	map_many(N_MANY / 2, place == LAST);
+	if (place == MIDDLE)
+		publish_here();
+	map_many(N_MANY / 2, place == LAST);
+	if (place == LAST)
+		publish_here();
+}
+
+static int discover_in(pid_t pid, bool text_only, uint64_t mappings_max, uint64_t *address)
+{
+	struct discover_opts opts = { .mappings_max = mappings_max, .text_only = text_only };
+	struct target t;
+	int rc;
+
+	ATF_REQUIRE_EQ(0, target_open(&t, pid, NULL));
+	rc = discover(&t, &opts, address);
+	target_close(&t);
+	return rc;
+}
+
+TEST_CASE(many__everywhere, "Among 30,000 mappings queries and text find the same, wherever it lies")
+{
+	for (int place = FIRST; place <= NOWHERE; place++) {
+		enum place p = (enum place)place;
+		struct scene s = scene_begin(publish_among_many, &p);
+		uint64_t by_query = 1, by_text = 2;
+		int expected = p == NOWHERE ? -ENODATA : 0;
+
+		ATF_CHECK_EQ(expected, discover_in(s.pid, false, 0, &by_query));
+		ATF_CHECK_EQ(expected, discover_in(s.pid, true, 0, &by_text));
+		ATF_CHECK(expected || by_query == by_text);
+		scene_end(&s);
+	}
+}
+
+TEST_CASE(many__limit, "The caller's limit on mappings ends the search with -ERANGE, not with none")
+{
+	enum place places[] = { MIDDLE, NOWHERE };
+	uint64_t address;
+
+	for (size_t i = 0; i < 2; i++) {
+		struct scene s = scene_begin(publish_among_many, &places[i]);
+
+		ATF_CHECK_EQ(-ERANGE, discover_in(s.pid, false, 5, &address));
+		ATF_CHECK_EQ(-ERANGE, discover_in(s.pid, true, 5000, &address));
+		ATF_CHECK_EQ(i ? -ENODATA : 0, discover_in(s.pid, false, 1000000, &address));
+		scene_end(&s);
+	}
+}
+
+TEST_CASE(many__limit_exact, "A limit of as many mappings as there are does not cut anything off")
+{
+	struct pctx_reader_opts opts = { .size = sizeof(opts), .procfs = "proc", .mappings_max = 2 };
+
+	fixture(HEAP "5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n");
+	ATF_CHECK_EQ(0, read_service(7, &opts, "file"));
+	opts.mappings_max = 1;
+	ATF_CHECK_EQ(-ERANGE, read_service(7, &opts, "file"));
+	fixture(HEAP HEAP);
+	opts.mappings_max = 2;
+	ATF_CHECK_EQ(-ENODATA, read_service(7, &opts, "file"));
+}
+
+/* Two valid ones, which the OTEP forbids, around many mappings. */
+static void publish_two(int step, void *arg)
+{
+	(void)step;
+	(void)arg;
+	publish_here();
+	map_many(N_MANY, false);
+	publish_here();
+	map_many(1100, true);	/* out of the part that is read as text */
+}
+
+TEST_CASE(many__two_contexts, "Of two valid contexts the same one is taken by queries and by text")
+{
+	struct scene s = scene_begin(publish_two, NULL);
+	uint64_t by_query = 1, by_text = 2;
+
+	ATF_CHECK_EQ(0, discover_in(s.pid, false, 0, &by_query));
+	ATF_CHECK_EQ(0, discover_in(s.pid, true, 0, &by_text));
+	ATF_CHECK_EQ(by_query, by_text);
+	scene_end(&s);
+}
+
+TEST_CASE(many__memory, "Going through 30,000 mappings takes no memory that grows with them")
+{
+	enum place place = NOWHERE;
+	struct scene s = scene_begin(publish_among_many, &place);
+	struct rusage before, after;
+	uint64_t address;
+
+	getrusage(RUSAGE_SELF, &before);
+	ATF_CHECK_EQ(-ENODATA, discover_in(s.pid, true, 0, &address));
+	getrusage(RUSAGE_SELF, &after);
+	ATF_CHECK(after.ru_maxrss - before.ru_maxrss < 512);
+	scene_end(&s);
+}
+
+ATF_TP_ADD_TCS(tp)
+{
+	ATF_TP_ADD_TC(tp, maps__names);
+	ATF_TP_ADD_TC(tp, maps__near_misses);
+	ATF_TP_ADD_TC(tp, maps__lines);
+	ATF_TP_ADD_TC(tp, fixture__three_names);
+	ATF_TP_ADD_TC(tp, fixture__nothing_to_find);
+	ATF_TP_ADD_TC(tp, fixture__odd_text);
+	ATF_TP_ADD_TC(tp, fixture__absent_process);
+	ATF_TP_ADD_TC(tp, many__everywhere);
+	ATF_TP_ADD_TC(tp, many__limit);
+	ATF_TP_ADD_TC(tp, many__limit_exact);
+	ATF_TP_ADD_TC(tp, many__two_contexts);
+	ATF_TP_ADD_TC(tp, many__memory);
+	return atf_no_error();
+}

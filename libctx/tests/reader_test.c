@@ -1,0 +1,609 @@
+/*
+ * The reader against live processes: every outcome, and what changes under it.
+ * That nothing is ever torn is shown by storm_test, as far as trying shows it.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "scene.h"
+
+static struct pctx_reader_opts few_attempts = { .size = sizeof(few_attempts), .attempts_max = 3 };
+
+/* ---- arguments -------------------------------------------------------------- */
+
+TEST_CASE(open__bad_arguments, "A PID or a limit that cannot be is -EINVAL, unknown options -E2BIG")
+{
+	struct pctx_reader_opts opts = { .size = sizeof(opts) };
+	struct {
+		struct pctx_reader_opts opts;
+		uint64_t newer;
+	} big = { { .size = sizeof(big) }, 1 };
+	struct pctx_reader *reader = NULL;
+
+	ATF_CHECK_EQ(-EINVAL, pctx_reader_open(0, NULL, &reader));
+	ATF_CHECK_EQ(-EINVAL, pctx_reader_open(-1, NULL, &reader));
+	opts.payload_max_bytes = PCTX_PAYLOAD_LIMIT + 1;
+	ATF_CHECK_EQ(-EINVAL, pctx_reader_open(getpid(), &opts, &reader));
+	opts = (struct pctx_reader_opts){ .size = sizeof(opts), .procfs = "/nowhere" };
+	ATF_CHECK_EQ(-EINVAL, pctx_reader_open(getpid(), &opts, &reader));
+	opts.procfs = "/etc/passwd";
+	ATF_CHECK_EQ(-EINVAL, pctx_reader_open(getpid(), &opts, &reader));
+	opts = (struct pctx_reader_opts){ .size = 2 };
+	ATF_CHECK_EQ(-EINVAL, pctx_reader_open(getpid(), &opts, &reader));
+	ATF_CHECK_EQ(-E2BIG, pctx_reader_open(getpid(), &big.opts, &reader));
+	ATF_CHECK(!reader);
+	pctx_reader_close(NULL);
+	pctx_context_free(NULL);
+}
+
+TEST_CASE(open__older_caller, "Options that end early take their defaults")
+{
+	struct pctx_reader_opts opts = { .size = sizeof(size_t) };
+	struct pctx_reader *reader;
+
+	opts.payload_max_bytes = 1;	/* beyond the size: not looked at */
+	opts.procfs = "/nowhere";
+	ATF_REQUIRE_EQ(0, pctx_reader_open(getpid(), &opts, &reader));
+	pctx_reader_close(reader);
+}
+
+/* ---- nothing to read --------------------------------------------------------- */
+
+TEST_CASE(read__nobody, "A process that is gone is -ESRCH, and errno stays what it was")
+{
+	struct pctx_context *c = NULL;
+	pid_t pid = fork();
+
+	ATF_REQUIRE(pid >= 0);
+	if (pid == 0)
+		_exit(0);
+	ATF_REQUIRE_EQ(pid, waitpid(pid, NULL, 0));
+	errno = 4711;
+	ATF_CHECK_EQ(-ESRCH, pctx_read(pid, NULL, &c));
+	ATF_CHECK_EQ(4711, errno);
+	ATF_CHECK(!c);
+}
+
+TEST_CASE(read__zombie, "A zombie, whose maps are empty and not an error, is -ESRCH")
+{
+	struct pctx_context *c;
+	siginfo_t info;
+	pid_t pid = fork();
+
+	ATF_REQUIRE(pid >= 0);
+	if (pid == 0)
+		_exit(0);
+	ATF_REQUIRE_EQ(0, waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT));
+	ATF_CHECK_EQ(-ESRCH, pctx_read(pid, NULL, &c));
+	ATF_REQUIRE_EQ(pid, waitpid(pid, NULL, 0));
+}
+
+static void do_nothing(int step, void *arg)
+{
+	(void)step;
+	(void)arg;
+}
+
+TEST_CASE(read__none_published, "A process without a context is -ENODATA")
+{
+	struct scene s = scene_begin(do_nothing, NULL);
+	struct pctx_context *c;
+
+	errno = 4711;
+	ATF_CHECK_EQ(-ENODATA, pctx_read(s.pid, NULL, &c));
+	ATF_CHECK_EQ(4711, errno);
+	scene_end(&s);
+}
+
+TEST_CASE(read__kernel_thread, "A kernel thread has no memory and so no context: -ENODATA")
+{
+	struct pctx_context *c;
+	char name[32] = "";
+	int fd = open("/proc/2/comm", O_RDONLY);
+
+	if (fd >= 0 && read(fd, name, sizeof(name) - 1) > 0 && strcmp(name, "kthreadd\n") == 0)
+		ATF_CHECK_EQ(-ENODATA, pctx_read(2, NULL, &c));
+	else
+		atf_tc_pass();	/* in a PID namespace there is none to look at */
+	close(fd);
+}
+
+/* ---- permissions -------------------------------------------------------------- */
+
+static void publish_by_hand(int step, void *arg)
+{
+	static struct ctx_header *h;
+	static struct bytes b;
+
+	(void)arg;
+	if (!h)
+		h = craft_mapping(PAGE);
+	payload_string(&b, "service.name", "hand");
+	craft_header(h, b.data, (uint32_t)b.len, 1000 + (uint64_t)step);
+}
+
+/* Read as another user, in a process of its own: the error it gets. */
+static int read_as_nobody(pid_t pid)
+{
+	pid_t child = fork();
+	struct pctx_context *c;
+	int status;
+
+	ATF_REQUIRE(child >= 0);
+	if (child == 0) {
+		CHILD_REQUIRE(setresgid(65534, 65534, 65534) == 0 &&
+			      setresuid(65534, 65534, 65534) == 0);
+		_exit(-pctx_read(pid, NULL, &c));
+	}
+	ATF_REQUIRE_EQ(child, waitpid(child, &status, 0));
+	ATF_REQUIRE(WIFEXITED(status));
+	return -WEXITSTATUS(status);
+}
+
+ATF_TC(read__other_user);
+ATF_TC_HEAD(read__other_user, tc)
+{
+	atf_tc_set_md_var(tc, "descr", "Another user's process is -EPERM, published or not");
+	atf_tc_set_md_var(tc, "require.user", "root");
+	atf_tc_set_md_var(tc, "timeout", "30");
+}
+ATF_TC_BODY(read__other_user, tc)
+{
+	struct scene s = scene_begin(publish_by_hand, NULL), none = scene_begin(do_nothing, NULL);
+
+	ATF_CHECK_EQ(-EPERM, read_as_nobody(s.pid));
+	ATF_CHECK_EQ(-EPERM, read_as_nobody(none.pid));
+	scene_end(&s);
+	scene_end(&none);
+}
+
+static void publish_undumpable(int step, void *arg)
+{
+	CHILD_REQUIRE(setresgid(65534, 65534, 65534) == 0 &&
+		      setresuid(65534, 65534, 65534) == 0);
+	CHILD_REQUIRE(prctl(PR_SET_DUMPABLE, 0) == 0);
+	publish_by_hand(step, arg);
+}
+
+ATF_TC(read__undumpable);
+ATF_TC_HEAD(read__undumpable, tc)
+{
+	atf_tc_set_md_var(tc, "descr",
+			  "A process that is not dumpable is -EPERM for its user, readable for root");
+	atf_tc_set_md_var(tc, "require.user", "root");
+	atf_tc_set_md_var(tc, "timeout", "30");
+}
+ATF_TC_BODY(read__undumpable, tc)
+{
+	struct scene s = scene_begin(publish_undumpable, NULL);
+
+	ATF_CHECK_EQ(-EPERM, read_as_nobody(s.pid));
+	ATF_CHECK_EQ(0, read_service(s.pid, NULL, "hand"));
+	scene_end(&s);
+}
+
+/* ---- versions and signatures ----------------------------------------------------- */
+
+static void publish_version(int step, void *arg)
+{
+	static struct bytes b;
+	struct ctx_header *h = craft_mapping(PAGE);
+
+	(void)step;
+	payload_string(&b, "service.name", "hand");
+	craft_header(h, b.data, (uint32_t)b.len, 1000);
+	h->version = *(const uint32_t *)arg;
+}
+
+TEST_CASE(read__versions, "Versions 0, 1 and 3 are -EPROTONOSUPPORT, 1 is read when asked for")
+{
+	struct pctx_reader_opts development = { .size = sizeof(development), .accept_version_1 = 1 };
+	uint32_t versions[] = { 0, 1, 3, 0x02000000 };
+	struct pctx_context *c;
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		struct scene s = scene_begin(publish_version, &versions[i]);
+
+		ATF_CHECK_EQ(-EPROTONOSUPPORT, pctx_read(s.pid, NULL, &c));
+		ATF_CHECK_EQ(versions[i] == 1 ? 0 : -EPROTONOSUPPORT,
+			     read_service(s.pid, &development, "hand"));
+		scene_end(&s);
+	}
+}
+
+static void publish_signature(int step, void *arg)
+{
+	static struct bytes b;
+	struct ctx_header *h = craft_mapping(PAGE);
+
+	(void)step;
+	payload_string(&b, "service.name", "hand");
+	craft_header(h, b.data, (uint32_t)b.len, 1000);
+	h->signature[*(const int *)arg] ^= 0x20;
+}
+
+TEST_CASE(read__signature, "A signature wrong in one byte is no context")
+{
+	struct pctx_context *c;
+
+	for (int i = 0; i < CTX_SIGNATURE_SIZE; i++) {
+		struct scene s = scene_begin(publish_signature, &i);
+
+		ATF_CHECK_EQ(-ENODATA, pctx_read(s.pid, NULL, &c));
+		scene_end(&s);
+	}
+}
+
+/* ---- updates ----------------------------------------------------------------------- */
+
+static void publish_stuck(int step, void *arg)
+{
+	static struct ctx_header *h;
+	static struct bytes b;
+
+	(void)arg;
+	if (!h)
+		h = craft_mapping(PAGE);
+	payload_string(&b, "service.name", "hand");
+	craft_header(h, b.data, (uint32_t)b.len, step ? 77 : 0);
+}
+
+TEST_CASE(read__updating_forever, "A timestamp of 0 that stays is -EAGAIN after bounded attempts")
+{
+	struct scene s = scene_begin(publish_stuck, NULL);
+	struct pctx_reader *reader;
+	struct pctx_context *c;
+	bool changed = false;
+
+	ATF_CHECK_EQ(-EAGAIN, pctx_read(s.pid, NULL, &c));
+	ATF_REQUIRE_EQ(0, pctx_reader_open(s.pid, &few_attempts, &reader));
+	ATF_CHECK_EQ(-EAGAIN, pctx_reader_read(reader, &c));
+	ATF_CHECK_EQ(-EAGAIN, pctx_reader_poll(reader, &changed));
+	ATF_CHECK(!changed);
+	scene_step(&s, 1);
+	ATF_CHECK_EQ(0, pctx_reader_poll(reader, &changed));
+	ATF_CHECK(changed);
+	ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &c));
+	pctx_context_free(c);
+	pctx_reader_close(reader);
+	scene_end(&s);
+}
+
+static void publish_slowly(int step, void *arg)
+{
+	static struct ctx_header *h;
+	static struct bytes b;
+
+	if (!step) {
+		h = craft_mapping(PAGE);
+		payload_string(&b, "service.name", "hand");
+		craft_header(h, b.data, (uint32_t)b.len, 0);
+		return;
+	}
+	/* the answer is sent first: the reader runs against what follows */
+	CHILD_REQUIRE(write(*(int *)arg, "x", 1) == 1);
+	nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
+	craft_header(h, b.data, (uint32_t)b.len, 1000);
+}
+
+TEST_CASE(read__updating_for_5_ms, "An update of 5 ms is waited for")
+{
+	unsigned char step = 1;
+	int started[2];
+	struct scene s;
+
+	ATF_REQUIRE_EQ(0, pipe(started));
+	s = scene_begin(publish_slowly, &started[1]);
+	ATF_REQUIRE_EQ(1, write(s.order, &step, 1));
+	ATF_REQUIRE_EQ(1, read(started[0], &step, 1));
+	ATF_CHECK_EQ(0, read_service(s.pid, NULL, "hand"));
+	scene_end(&s);
+}
+
+/* Steps: 0 publish, 1 update by another payload, 2 withdraw, 3 publish elsewhere */
+static void publish_life(int step, void *arg)
+{
+	static struct ctx_header *h;
+	static struct bytes b[4];
+
+	(void)arg;
+	payload_string(&b[step], "service.name", step == 0 ? "first" : step == 1 ? "second" : "third");
+	if (step == 2) {
+		h->published_at_ns = 0;
+		CHILD_REQUIRE(munmap(h, PAGE) == 0);
+		return;
+	}
+	if (step != 1)
+		h = craft_mapping(PAGE * (1 + (size_t)step));
+	craft_header(h, b[step].data, (uint32_t)b[step].len, 1000 + (uint64_t)step);
+}
+
+static void expect_service(struct pctx_reader *reader, const char *name)
+{
+	struct pctx_context *c;
+	bool changed = false;
+
+	ATF_CHECK_EQ(0, pctx_reader_poll(reader, &changed));
+	ATF_CHECK(changed);
+	ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &c));
+	ATF_CHECK(has_string(c, "service.name", name));
+	pctx_context_free(c);
+	ATF_CHECK_EQ(0, pctx_reader_poll(reader, &changed));
+	ATF_CHECK(!changed);
+}
+
+TEST_CASE(reader__whole_life, "One reader sees publish, update, withdrawal, publish and exit")
+{
+	struct scene life = scene_begin(publish_life, NULL);
+	struct pctx_reader *reader;
+	struct pctx_context *c;
+	bool changed = true;
+
+	ATF_REQUIRE_EQ(0, pctx_reader_open(life.pid, NULL, &reader));
+	expect_service(reader, "first");
+	scene_step(&life, 1);
+	expect_service(reader, "second");
+	scene_step(&life, 2);
+	ATF_CHECK_EQ(-ENODATA, pctx_reader_poll(reader, &changed));
+	ATF_CHECK_EQ(-ENODATA, pctx_reader_read(reader, &c));
+	scene_step(&life, 3);
+	expect_service(reader, "third");
+	scene_end(&life);
+	ATF_CHECK_EQ(-ESRCH, pctx_reader_poll(reader, &changed));
+	ATF_CHECK_EQ(-ESRCH, pctx_reader_read(reader, &c));
+	pctx_reader_close(reader);
+}
+
+static void publish_late(int step, void *arg)
+{
+	if (step)
+		publish_by_hand(step, arg);
+}
+
+TEST_CASE(reader__late_publication, "A reader opened before the publication sees it by polling")
+{
+	struct scene s = scene_begin(publish_late, NULL);
+	struct pctx_reader *reader;
+	bool changed = false;
+
+	ATF_REQUIRE_EQ(0, pctx_reader_open(s.pid, NULL, &reader));
+	ATF_CHECK_EQ(-ENODATA, pctx_reader_poll(reader, &changed));
+	ATF_CHECK_EQ(-ENODATA, pctx_reader_poll(reader, &changed));
+	scene_step(&s, 1);
+	expect_service(reader, "hand");
+	pctx_reader_close(reader);
+	scene_end(&s);
+}
+
+TEST_CASE(reader__same_context, "What did not change is handed out again, the same object")
+{
+	struct scene s = scene_begin(publish_by_hand, NULL);
+	struct pctx_context *a, *b;
+	struct pctx_reader *reader;
+
+	ATF_REQUIRE_EQ(0, pctx_reader_open(s.pid, NULL, &reader));
+	ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &a));
+	ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &b));
+	ATF_CHECK_EQ(a, b);
+	pctx_context_free(b);
+	scene_step(&s, 1);
+	ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &b));
+	ATF_CHECK(a != b);
+	ATF_CHECK_EQ(1000, pctx_context_published_at_ns(a));
+	ATF_CHECK_EQ(1001, pctx_context_published_at_ns(b));
+	pctx_reader_close(reader);
+	/* contexts outlive their reader */
+	ATF_CHECK(has_string(a, "service.name", "hand"));
+	pctx_context_free(a);
+	pctx_context_free(b);
+	scene_end(&s);
+}
+
+/* A publisher that gives a timestamp twice, and changes its payload in place. */
+static void publish_same_time(int step, void *arg)
+{
+	static struct ctx_header *h;
+	static struct bytes b;
+
+	(void)arg;
+	if (!h)
+		h = craft_mapping(PAGE);
+	payload_string(&b, "service.name", step ? "two" : "one");
+	craft_header(h, b.data, (uint32_t)b.len, 1000);
+}
+
+TEST_CASE(reader__timestamp_twice, "A read notices another payload under the same timestamp")
+{
+	struct scene s = scene_begin(publish_same_time, NULL);
+	struct pctx_reader *reader;
+	struct pctx_context *c;
+
+	ATF_REQUIRE_EQ(0, pctx_reader_open(s.pid, NULL, &reader));
+	ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &c));
+	pctx_context_free(c);
+	scene_step(&s, 1);
+	ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &c));
+	ATF_CHECK(has_string(c, "service.name", "two"));
+	pctx_context_free(c);
+	pctx_reader_close(reader);
+	scene_end(&s);
+}
+
+/* ---- exec, threads, stopped -------------------------------------------------------- */
+
+static void publish_and_exec(int step, void *arg)
+{
+	if (step == 0) {
+		publish_by_hand(step, arg);
+		return;
+	}
+	/* the pipes are inherited: `cat` answers the step and goes on living */
+	CHILD_REQUIRE(dup2(((int *)arg)[0], 0) == 0 && dup2(((int *)arg)[1], 1) == 1);
+	execlp("cat", "cat", (char *)NULL);
+	CHILD_REQUIRE(!"exec");
+}
+
+TEST_CASE(reader__exec, "After an exec the old context is none, and the reader stays usable")
+{
+	struct pctx_reader *reader;
+	struct pctx_context *c;
+	int in[2], out[2], fds[2];
+	unsigned char byte = 1;
+	struct scene s;
+
+	ATF_REQUIRE(pipe(in) == 0 && pipe(out) == 0);
+	fds[0] = in[0];
+	fds[1] = out[1];
+	s = scene_begin(publish_and_exec, fds);
+	ATF_REQUIRE_EQ(0, pctx_reader_open(s.pid, NULL, &reader));
+	ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &c));
+	pctx_context_free(c);
+	ATF_REQUIRE_EQ(1, write(s.order, &byte, 1));
+	/* cat sends back what it gets: then it runs */
+	ATF_REQUIRE_EQ(1, write(in[1], "x", 1));
+	ATF_REQUIRE_EQ(1, read(out[0], &byte, 1));
+	ATF_CHECK_EQ(-ENODATA, pctx_reader_read(reader, &c));
+	pctx_reader_close(reader);
+	scene_end(&s);
+}
+
+static void *wait_for_ever(void *arg)
+{
+	(void)arg;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void *leader_gone(void *arg)
+{
+	int *fds = arg;
+	char path[64], state = 0, text[512];
+	unsigned char byte;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
+	while (state != 'Z') {
+		int fd = open(path, O_RDONLY);
+		ssize_t n = read(fd, text, sizeof(text) - 1);
+
+		close(fd);
+		text[n > 0 ? n : 0] = '\0';
+		state = strrchr(text, ')') ? strrchr(text, ')')[2] : 0;
+	}
+	CHILD_REQUIRE(write(fds[1], "x", 1) == 1);
+	CHILD_REQUIRE(read(fds[0], &byte, 1) >= 0);
+	_exit(0);
+}
+
+TEST_CASE(read__first_thread_ended, "A process whose first thread ended is read by another one")
+{
+	struct pctx_reader *reader;
+	struct pctx_context *c;
+	int order[2], answer[2], fds[2];
+	unsigned char byte;
+	pid_t pid;
+
+	ATF_REQUIRE(pipe(order) == 0 && pipe(answer) == 0);
+	fds[0] = order[0];
+	fds[1] = answer[1];
+	pid = fork();
+	ATF_REQUIRE(pid >= 0);
+	if (pid == 0) {
+		pthread_t a, b;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		publish_by_hand(0, NULL);
+		CHILD_REQUIRE(write(answer[1], "x", 1) == 1 && read(order[0], &byte, 1) == 1);
+		CHILD_REQUIRE(pthread_create(&a, NULL, wait_for_ever, NULL) == 0);
+		CHILD_REQUIRE(pthread_create(&b, NULL, leader_gone, fds) == 0);
+		syscall(SYS_exit, 0);
+	}
+	ATF_REQUIRE_EQ(1, read(answer[0], &byte, 1));
+	ATF_REQUIRE_EQ(0, pctx_reader_open(pid, NULL, &reader));
+	ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &c));
+	pctx_context_free(c);
+	ATF_REQUIRE_EQ(1, write(order[1], "x", 1));
+	ATF_REQUIRE_EQ(1, read(answer[0], &byte, 1));
+	ATF_CHECK_EQ(0, read_service(pid, NULL, "hand"));
+	/* a reader opened before goes over to a living thread */
+	ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &c));
+	pctx_context_free(c);
+	pctx_reader_close(reader);
+	kill(pid, SIGKILL);
+	ATF_REQUIRE_EQ(pid, waitpid(pid, NULL, 0));
+}
+
+TEST_CASE(read__stopped, "The context of a stopped process is readable")
+{
+	struct scene s = scene_begin(publish_by_hand, NULL);
+	int status;
+
+	ATF_REQUIRE_EQ(0, kill(s.pid, SIGSTOP));
+	ATF_REQUIRE_EQ(s.pid, waitpid(s.pid, &status, WUNTRACED));
+	ATF_REQUIRE(WIFSTOPPED(status));
+	ATF_CHECK_EQ(0, read_service(s.pid, NULL, "hand"));
+	scene_end(&s);
+}
+
+TEST_CASE(read__oneself, "A process can read its own context, with attributes of all kinds")
+{
+	const struct pctx_value inner[] = {
+		{ .kind = PCTX_EMPTY },
+		{ .kind = PCTX_BOOL, .u.boolean = true },
+	};
+	struct pctx_attr attrs[] = {
+		pctx_string("service.name", "self"),
+		pctx_int("least", INT64_MIN),
+		{ "array", { .kind = PCTX_ARRAY, .u.array = { inner, 2 } } },
+		{ "bytes", { .kind = PCTX_BYTES, .u.bytes = { (const uint8_t *)"a\0b", 3 } } },
+	};
+	struct pctx_publish_opts opts = { .size = sizeof(opts), .resource = attrs, .n_resource = 4 };
+	const struct pctx_attr *found;
+	struct pctx_context *c;
+
+	ATF_REQUIRE_EQ(0, pctx_publish(&opts));
+	ATF_REQUIRE_EQ(0, pctx_read(getpid(), NULL, &c));
+	ATF_CHECK(has_string(c, "service.name", "self"));
+	found = pctx_context_find(c, "least");
+	ATF_CHECK(found && found->value.u.integer == INT64_MIN);
+	found = pctx_context_find(c, "array");
+	ATF_REQUIRE(found && found->value.kind == PCTX_ARRAY && found->value.u.array.n == 2);
+	ATF_CHECK_EQ(PCTX_EMPTY, found->value.u.array.values[0].kind);
+	ATF_CHECK_EQ(PCTX_BOOL, found->value.u.array.values[1].kind);
+	found = pctx_context_find(c, "bytes");
+	ATF_REQUIRE(found && found->value.u.bytes.len == 3);
+	ATF_CHECK(memcmp(found->value.u.bytes.data, "a\0b", 3) == 0);
+	ATF_CHECK(!pctx_context_find(c, "absent"));
+	ATF_CHECK(!pctx_context_detected(c));
+	pctx_context_free(c);
+	ATF_REQUIRE_EQ(0, pctx_unpublish());
+	ATF_CHECK_EQ(-ENODATA, pctx_read(getpid(), NULL, &c));
+}
+
+ATF_TP_ADD_TCS(tp)
+{
+	ATF_TP_ADD_TC(tp, open__bad_arguments);
+	ATF_TP_ADD_TC(tp, open__older_caller);
+	ATF_TP_ADD_TC(tp, read__nobody);
+	ATF_TP_ADD_TC(tp, read__zombie);
+	ATF_TP_ADD_TC(tp, read__none_published);
+	ATF_TP_ADD_TC(tp, read__kernel_thread);
+	ATF_TP_ADD_TC(tp, read__other_user);
+	ATF_TP_ADD_TC(tp, read__undumpable);
+	ATF_TP_ADD_TC(tp, read__versions);
+	ATF_TP_ADD_TC(tp, read__signature);
+	ATF_TP_ADD_TC(tp, read__updating_forever);
+	ATF_TP_ADD_TC(tp, read__updating_for_5_ms);
+	ATF_TP_ADD_TC(tp, reader__whole_life);
+	ATF_TP_ADD_TC(tp, reader__late_publication);
+	ATF_TP_ADD_TC(tp, reader__same_context);
+	ATF_TP_ADD_TC(tp, reader__timestamp_twice);
+	ATF_TP_ADD_TC(tp, reader__exec);
+	ATF_TP_ADD_TC(tp, read__first_thread_ended);
+	ATF_TP_ADD_TC(tp, read__stopped);
+	ATF_TP_ADD_TC(tp, read__oneself);
+	return atf_no_error();
+}
