@@ -96,9 +96,19 @@ ctx-libs = $$($(PKG_CONFIG) --libs libprotobuf-c)
 pub-tests := $(filter $(addprefix $B/$d/tests/,publish_test deny_test fork_test second_test \
 	     encode_test key_map_test otel_env_test),$(call atf-c-tests,$d))
 $(pub-tests): $B/$d/tests/pub_util.o
-$B/$d/tests/pub_util.o: mod-cppflags = -I$B/libctx/proto -Ilibctx
-$B/$d/tests/pub_util.o: | $(ctx-pb)
-objects += $B/$d/tests/pub_util.o
+
+# programs that the sh tests run
+pub-obj := $(addprefix $B/$d/tests/,pub_util.o publisher.o)
+$(pub-obj): mod-cppflags = -I$B/libctx/proto -Ilibctx
+$(pub-obj): | $(ctx-pb)
+$B/$d/tests/publisher: $(pub-obj) $B/$d/internal.a
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(ctx-libs) -lpthread
+
+$B/$d/tests/fake_clock.so: $B/$d/tests/fake_clock.o
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $^
+
+all-tests: $B/$d/tests/publisher $B/$d/tests/fake_clock.so
+objects += $(pub-obj) $B/$d/tests/fake_clock.o
 
 $(call atf-c-tests,$d): $B/$d/internal.a
 $(call atf-c-tests,$d): libs = $(ctx-libs)

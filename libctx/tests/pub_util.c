@@ -51,15 +51,28 @@ size_t pub_mappings(struct pub_mapping *out, size_t max)
 	return n;
 }
 
+size_t pub_signatures(struct ctx_header **out)
+{
+	struct pub_mapping m[8];
+	size_t n = pub_mappings(m, 8), valid = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct ctx_header *h = (struct ctx_header *)m[i].start;
+
+		if (m[i].perms[0] != 'r' ||
+		    memcmp(h->signature, CTX_SIGNATURE, CTX_SIGNATURE_SIZE))
+			continue;
+		*out = h;
+		valid++;
+	}
+	return valid;
+}
+
 struct ctx_header *pub_header(void)
 {
-	struct pub_mapping m[2];
-	struct ctx_header *h;
+	struct ctx_header *h = NULL;
 
-	if (pub_mappings(m, 2) != 1)
-		return NULL;
-	h = (struct ctx_header *)m[0].start;
-	return memcmp(h->signature, CTX_SIGNATURE, CTX_SIGNATURE_SIZE) ? NULL : h;
+	return pub_signatures(&h) == 1 ? h : NULL;
 }
 
 pb_context *pub_context(void)

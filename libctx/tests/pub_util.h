@@ -47,6 +47,9 @@ struct pub_mapping {
 /** pub_mappings() - mappings with OTEL_CTX in their name, at most @max of them */
 size_t pub_mappings(struct pub_mapping *out, size_t max);
 
+/** pub_signatures() - how many of them begin with the signature; *@out is one */
+size_t pub_signatures(struct ctx_header **out);
+
 /** pub_header() - the header of the one published context, NULL without just one */
 struct ctx_header *pub_header(void);
 

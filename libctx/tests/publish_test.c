@@ -4,9 +4,12 @@
  */
 #include <atf-c.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include "pub_util.h"
@@ -336,6 +339,74 @@ CASE(unpublish__threads, "Threads that publish and withdraw at once do no harm")
 	ATF_CHECK_EQ(pctx_unpublish(), 0);
 }
 
+/*
+ * A filter that reports prctl to a listener: the publishing thread waits while
+ * the other looks at what it is about to tell the kernel.
+ */
+static int name_listener;
+static pthread_barrier_t name_ready;
+
+static void *publish_watched(void *arg)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { .len = 4, .filter = code };
+	long rc;
+
+	(void)arg;
+	name_listener = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? -1 :
+			(int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+				     SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+	pthread_barrier_wait(&name_ready);
+	rc = name_listener < 0 ? -errno : pub_service("a");
+	if (!rc)
+		rc = pub_service("b");
+	return (void *)rc;
+}
+
+/* One naming: complete by then, of just the mapping, with the name and its NUL. */
+static uint64_t name_check(uint64_t not_before)
+{
+	struct seccomp_notif_resp answer = { .error = -EINVAL };
+	struct seccomp_notif call;
+	const struct ctx_header *h;
+	uint64_t published_at_ns;
+
+	memset(&call, 0, sizeof(call));
+	ATF_REQUIRE_EQ(ioctl(name_listener, SECCOMP_IOCTL_NOTIF_RECV, &call), 0);
+	h = pub_header();
+	ATF_CHECK_EQ(call.data.args[0], PR_SET_VMA);
+	ATF_CHECK_EQ(call.data.args[1], PR_SET_VMA_ANON_NAME);
+	ATF_CHECK_EQ(call.data.args[2], (uintptr_t)h);
+	ATF_CHECK_EQ(call.data.args[3], sys_page_size());
+	ATF_CHECK_EQ(memcmp((const char *)(uintptr_t)call.data.args[4], "OTEL_CTX", 9), 0);
+	ATF_REQUIRE(h != NULL);
+	published_at_ns = h->published_at_ns;
+	ATF_CHECK(published_at_ns > not_before);
+	answer.id = call.id;
+	ATF_REQUIRE_EQ(ioctl(name_listener, SECCOMP_IOCTL_NOTIF_SEND, &answer), 0);
+	return published_at_ns;
+}
+
+CASE(naming__last, "Each time the mapping is named when all else is done, with the exact name")
+{
+	pthread_t thread;
+	void *rc;
+
+	ATF_REQUIRE_EQ(pthread_barrier_init(&name_ready, NULL, 2), 0);
+	ATF_REQUIRE_EQ(pthread_create(&thread, NULL, publish_watched, NULL), 0);
+	pthread_barrier_wait(&name_ready);
+	ATF_REQUIRE(name_listener >= 0);
+	name_check(name_check(0));
+	ATF_REQUIRE_EQ(pthread_join(thread, &rc), 0);
+	ATF_CHECK_EQ((long)rc, 0);
+	close(name_listener);
+}
+
 ATF_TP_ADD_TCS(tp)
 {
 	ATF_TP_ADD_TC(tp, opts__bad);
@@ -352,6 +423,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, publish__nothing_at_all);
 	ATF_TP_ADD_TC(tp, time__later_than_stored);
 	ATF_TP_ADD_TC(tp, update__foreign_payload);
+	ATF_TP_ADD_TC(tp, naming__last);
 	ATF_TP_ADD_TC(tp, publish__threads);
 	ATF_TP_ADD_TC(tp, unpublish__threads);
 	return atf_no_error();
