@@ -53,6 +53,22 @@ $B/libexec/wprof-inject: $(inject-obj)
 
 all: $B/libexec/wprof-inject
 
+# ---- the wprof program: the one place that knows both libraries
+wprof-tool-obj := $(patsubst %.c,$B/%.o,$(wildcard $d/tool/*.c))
+wprof-tool-main := $B/$d/tool/main.o
+wprof-cli-obj  := $B/libctx/tool/cli.o $B/libctx/tool/otlp_json.o
+objects        += $(wprof-tool-obj)
+bin-programs   += $B/bin/wprof
+
+$(wprof-tool-obj): mod-cppflags = -Ilibwprof -Ilibctx/tool
+
+$B/bin/wprof: $(wprof-tool-obj) $(wprof-cli-obj) $B/lib/libwprof.a $B/lib/libctx.a
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(wprof-libs) \
+		$$($(PKG_CONFIG) --libs jansson libprotobuf-c tinfo) -lpthread -lm
+
+all: $B/bin/wprof
+
 # ---- tests: unit tests see the library's internals
 wprof-libs = $$($(PKG_CONFIG) --libs libprotobuf-c)
 $(call atf-c-tests,$d): $B/$d/internal.a
@@ -62,3 +78,10 @@ $(addsuffix .o,$(call atf-c-tests,$d)): | $(wprof-pb)
 
 # CRIU images put together by hand, for the tests of the code that reads them
 $B/$d/tests/images_test $B/$d/tests/images_ship_test: $B/$d/tests/imgkit.o
+
+# the parts of the program, without its main
+wprof-tool-tests := $(filter %/tool_%_test,$(call atf-c-tests,$d))
+$(wprof-tool-tests): $(filter-out $(wprof-tool-main),$(wprof-tool-obj)) $(wprof-cli-obj) \
+	$B/lib/libctx.a
+$(wprof-tool-tests): libs = $(wprof-libs) \
+	$$($(PKG_CONFIG) --libs jansson libprotobuf-c tinfo) -lpthread -lm

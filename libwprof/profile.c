@@ -284,6 +284,9 @@ static int profile_target(struct wprof *w, struct wprof_why *why)
 	if (w->pidfd < 0)
 		return why_system(why, -errno, "cannot open process %d", (int)w->pid);
 	rc = track_open(&w->track, w->pid);
+	if (rc == -ESRCH && !profile_alive(w))
+		return why_set(why, WPROF_KERNEL_THREAD, "process %d is a kernel thread: it has "
+			       "no memory of its own", (int)w->pid);
 	if (rc == -ENOENT || rc == -ESRCH)
 		return why_set(why, WPROF_NO_PROCESS, "process %d has exited", (int)w->pid);
 	if (rc == -EACCES || rc == -EPERM)

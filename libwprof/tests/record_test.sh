@@ -1,0 +1,269 @@
+# wprof record against real targets. How much a target writes in an interval
+# depends on the machine's load, so what is compared is what must hold at any
+# load: which memory, which lines, which end.
+tools() { . "$(atf_config_get top)/libwprof/tests/targets.sh"; }
+
+one_line() # FILE TEXT: FILE is one line that has TEXT
+{
+	atf_check_equal 1 "$(wc -l < "$1" | tr -d ' ')"
+	atf_check -o match:"$2" cat "$1"
+}
+
+refused() # CODE TEXT ARGUMENT...
+{
+	code=$1; text=$2; shift 2
+	atf_check -s exit:"$code" -o empty -e save:err wprof "$@"
+	one_line err "$text"
+}
+
+case_with_targets() # NAME DESCR
+{
+	atf_test_case "$1" cleanup
+	eval "$1_head() { atf_set descr '$2'; atf_set timeout 30; atf_set require.user root; }"
+	eval "$1_cleanup() { tools; stop_all; }"
+}
+
+case_with_targets no_such_process 'A process that does not exist: exit 1, one line'
+no_such_process_body()
+{
+	tools
+	start true
+	wait $pid
+	refused 1 "$pid" record $pid --duration 0.1
+	refused 1 "$pid" hot $pid
+	refused 1 "$pid" criu-args $pid
+}
+
+case_with_targets kernel_thread 'A kernel thread is refused: exit 1, one line'
+kernel_thread_body()
+{
+	tools
+	[ "$(cat /proc/2/comm 2> /dev/null)" = kthreadd ] ||
+		atf_skip 'no kernel thread to be seen from here'
+	refused 1 'kernel thread' record 2 --duration 0.1
+}
+
+case_with_targets traced 'A process that another tracer holds: exit 1, it lives on'
+traced_body()
+{
+	tools
+	start sleep 60
+	target=$pid
+	start strace -f -o /dev/null -p $target
+	await grep -q "^TracerPid:.$pid" /proc/$target/status
+	refused 1 'trace' record $target --duration 0.1
+	kill -0 $target || atf_fail 'the target is gone'
+}
+
+case_with_targets not_permitted 'The process of another user: exit 1, one line'
+not_permitted_body()
+{
+	tools
+	memwrite_start other -s 1M
+	atf_check -s exit:1 -o empty -e save:err \
+		setpriv --reuid=65534 --regid=65534 --clear-groups \
+		"$(readlink -f "$bin/wprof")" record $pid --duration 0.1
+	one_line err "$pid"
+	kill -0 $pid || atf_fail 'the target is gone'
+}
+
+case_with_targets no_such_service 'A service nobody has published: exit 3, one line'
+no_such_service_body()
+{
+	tools
+	refused 3 'published the service name nobody-here' \
+		record --service nobody-here
+}
+
+case_with_targets several_services 'Two processes with one service name: exit 1, both named'
+several_services_body()
+{
+	tools
+	memwrite_start twins-$$ -s 1M; first=$pid
+	memwrite_start twins-$$ -s 1M; second=$pid
+	refused 1 "2 processes .* $first $second" record --service twins-$$
+}
+
+case_with_targets bad_output 'An output that cannot be written: exit 1, target untouched'
+bad_output_body()
+{
+	tools
+	memwrite_start output-$$ -s 1M
+	refused 1 'no/such/file' record $pid -o no/such/file
+	refused 1 'No space left' record $pid --duration 1 -o /dev/full
+	wprof record $pid --interval 50 --duration 1 --json > /dev/full 2> err
+	atf_check_equal 1 $?
+	one_line err 'No space left'
+	kill -0 $pid || atf_fail 'the target is gone'
+}
+
+case_with_targets command_missing 'A command that cannot be run: exit 1, one line'
+command_missing_body()
+{
+	tools
+	refused 1 'no-such-command cannot be run' record -- no-such-command
+	refused 1 'cannot be run' record -- /
+}
+
+case_with_targets buffer_exact 'Each interval holds all 16384 pages and nothing else of size'
+buffer_exact_body()
+{
+	tools
+	memwrite_start exact-$$ --thp never
+	atf_check -o save:trace wprof record --service exact-$$ --interval 400 --duration 2 --json
+	# a thread's stack may lie in one VMA with the buffer: a few pages more
+	jq -e -s '
+		[.[] | select(.type == "interval")] as $i |
+		($i | length) >= 4 and
+		all($i[]; .written_pages >= 16384 and .written_pages < 16384 + 64) and
+		all($i[]; ([.vmas[] | select(.written_pages >= 16384)] | length) == 1) and
+		all($i[]; ([.runs[][1]] | max) >= 16384) and
+		all($i[]; ([.runs[][1]] | add) == .written_pages) and
+		([$i[].number] == [range(1; ($i | length) + 1)]) and
+		($i[-1].hot | any(.written_ratio == 1 and .consecutive >= 3))
+	' trace > /dev/null || atf_fail "$(tail -n 1 trace)"
+}
+
+case_with_targets trace_lines 'Header first with the context, layout before intervals, end last'
+trace_lines_body()
+{
+	tools
+	memwrite_start lines-$$ -s 4M
+	atf_check -o match:'own cost' wprof record $pid --interval 50 --duration 0.5 -o file
+	jq -e -s --arg pid $pid --arg service lines-$$ '
+		.[0].format == "wprof.trace" and .[0].version == 1 and
+		.[0].pid == ($pid | tonumber) and .[0].command == "memwrite" and
+		.[0].interval_ms == 50 and .[0].hot_threshold == 0.3 and
+		(.[0].context.resource.attributes | any(.value.stringValue == $service)) and
+		.[1].type == "layout" and .[2].type == "interval" and
+		.[-1].type == "end" and .[-1].reason == "duration" and
+		.[-1].intervals == ([.[] | select(.type == "interval")] | length) and
+		.[-1].cost.scan_ns > 0
+	' file > /dev/null || atf_fail "$(tail -n 1 file)"
+}
+
+case_with_targets interrupted 'SIGINT ends a recording with a whole file and exit 0'
+interrupted_body()
+{
+	tools
+	memwrite_start signal-$$ -s 1M
+	wprof record $pid --interval 50 -o file 2> /dev/null &
+	recorder=$!
+	await grep -q interval file
+	kill -INT $recorder
+	wait $recorder
+	atf_check_equal 0 $?
+	atf_check -o match:'"reason":"interrupted"' tail -n 1 file
+	kill -0 $pid || atf_fail 'the target is gone'
+}
+
+case_with_targets target_exits 'A target that exits meanwhile: marked ended, exit 0'
+target_exits_body()
+{
+	tools
+	memwrite_start exits-$$ -s 1M
+	wprof record $pid --interval 50 -o file 2> /dev/null &
+	recorder=$!
+	await grep -q interval file
+	kill -KILL $pid
+	wait $recorder
+	atf_check_equal 0 $?
+	atf_check -o match:'"reason":"ended"' tail -n 1 file
+	jq -e -s '[.[] | select(.ended)] | length == 1' file > /dev/null || atf_fail 'not ended'
+}
+
+case_with_targets command_recorded 'A command is recorded until it exits, then exit 0'
+command_recorded_body()
+{
+	tools
+	atf_check -o save:trace -e ignore wprof record --interval 50 --json -- \
+		memwrite -s 1M -d 0.5
+	jq -e -s '.[0].command == "memwrite" and .[-1].reason == "ended" and
+		([.[] | select(.type == "interval") | .written_pages] | add) >= 256' \
+		trace > /dev/null || atf_fail "$(tail -n 1 trace)"
+	atf_check -o match:'"reason":"ended"' wprof record --json -- true
+}
+
+case_with_targets command_ended 'A command that outlives the recording is asked to end'
+command_ended_body()
+{
+	tools
+	atf_check -o save:trace -e ignore \
+		wprof record --interval 50 --duration 0.3 --json -- memwrite -s 1M -d 60
+	jq -s -r '.[-1].reason, .[0].pid' trace > said
+	atf_check -o inline:'duration\n' head -n 1 said
+	kill -0 "$(tail -n 1 said)" 2> /dev/null && atf_fail 'it still runs'
+	true
+}
+
+case_with_targets command_executes 'A command that is a wrapper is followed into what it runs'
+command_executes_body()
+{
+	tools
+	mkfifo go
+	wprof record --interval 50 -o file -- \
+		sh -c 'read -r x < go; exec memwrite -s 1M -d 0.5' > out 2>&1 &
+	recorder=$!
+	await grep -q interval file
+	echo > go
+	wait $recorder
+	atf_check_equal 0 $?
+	jq -e -s '.[0].command == "sh" and .[-1].reason == "ended" and
+		any(.[]; .type == "process" and .parent_pid == 0 and .command == "memwrite") and
+		any(.[]; .type == "interval" and .written_pages >= 256)' file > /dev/null ||
+		atf_fail "$(tail -n 1 file)"
+	atf_check -o match:'^recorded' wprof report file
+}
+
+case_with_targets exec_ends 'A target that executes another program: reason execed'
+exec_ends_body()
+{
+	tools
+	mkfifo go
+	start sh -c 'read -r x < go; exec sleep 60'
+	wprof record $pid --interval 50 -o file 2> /dev/null &
+	recorder=$!
+	await grep -q interval file
+	echo > go
+	wait $recorder
+	atf_check_equal 0 $?
+	atf_check -o match:'"reason":"execed"' tail -n 1 file
+}
+
+case_with_targets csv 'CSV has a header and a row for each written mapping'
+csv_body()
+{
+	tools
+	memwrite_start csv-$$ -s 4M
+	atf_check -o save:rows -e match:'own cost' \
+		wprof record $pid --interval 50 --duration 0.3 --csv
+	atf_check -o inline:'pid,interval,start_ns,length_ns,start,end,type,name,written_pages,populated_pages,estimated\n' head -n 1 rows
+	awk -F, -v pid=$pid 'NR > 1 && (NF != 11 || $1 != pid || $5 !~ /^0x/) { exit 1 }' rows ||
+		atf_fail "a row is no row"
+	atf_check -o match:',anonymous,,1024,' cat rows
+}
+
+case_with_targets table 'Without a format people get a table, and what it cost'
+table_body()
+{
+	tools
+	memwrite_start table-$$ -s 4M
+	atf_check -o save:table wprof record $pid --interval 50 --duration 0.3
+	atf_check -o match:'TIME +WRITTEN' head -n 1 table
+	atf_check -o match:'memwrite \(pid [0-9]+, service table-' cat table
+	atf_check -o match:'own cost: .* scanning' cat table
+	COLUMNS=20; export COLUMNS
+	atf_check -o save:table wprof record $pid --interval 50 --duration 0.3
+	sed '/own cost/d; /memwrite/d' table | awk 'length($0) > 20 { exit 1 }' ||
+		atf_fail "too wide"
+}
+
+
+atf_init_test_cases()
+{
+	for c in no_such_process kernel_thread traced not_permitted no_such_service \
+		several_services bad_output command_missing buffer_exact trace_lines interrupted \
+		target_exits command_recorded command_ended command_executes exec_ends csv table; do
+		atf_add_test_case $c
+	done
+}

@@ -1,0 +1,239 @@
+/*
+ * group.c - one process, or a tree of them, profiled side by side.
+ *
+ * Theory of operation
+ *
+ * A child born by fork() shares nothing of its parent's profile: its memory is
+ * armed apart, by an injection of its own. So after each interval the children of
+ * every member are looked up and those not known yet are opened. What a child
+ * wrote before that is not seen; one that lives shorter than an interval may not
+ * be seen at all. A member that executes another program has new memory: it is
+ * given up and taken in anew.
+ *
+ * A fork bomb must not take the profiler with it: never more than tree_max live
+ * members, and those beyond are counted, not followed. Ended ones stay in the
+ * list (their numbers may come again as other processes, so what is compared is
+ * the live ones only), which is compacted when it is full.
+ */
+#include <errno.h>
+#include <dirent.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "tool/group.h"
+
+int group_open(struct group *g, const struct options *o, struct target *target)
+{
+	int rc;
+
+	memset(g, 0, sizeof(*g));
+	g->o = o;
+	g->list = calloc(o->tree_max, sizeof(*g->list));
+	if (!g->list) {
+		cli_error("out of memory");
+		return CLI_FAILED;
+	}
+	g->list[0].target = *target;
+	memset(target, 0, sizeof(*target));
+	g->list[0].announced = true;
+	g->n = 1;
+	rc = session_open_profile(o, &g->list[0].target, &g->list[0].w);
+	g->n_live = rc == 0;
+	return rc;
+}
+
+int group_sample(struct group *g, size_t i)
+{
+	struct member *m = &g->list[i];
+	int rc;
+
+	m->iv = NULL;
+	m->n_hot = 0;
+	if (!m->w)
+		return 0;
+	rc = wprof_sample(m->w, &m->iv);
+	if (!rc)
+		rc = wprof_hot(m->w, &m->hot, &m->n_hot);
+	return rc ? rc : 1;
+}
+
+static bool has_exited(const struct wprof *w)
+{
+	struct pollfd fd = { .fd = wprof_pidfd(w), .events = POLLIN };
+
+	return poll(&fd, 1, 0) != 0;
+}
+
+static void forget(struct member *m)
+{
+	if (m->w)
+		wprof_close(m->w);
+	m->w = NULL;
+	m->iv = NULL;
+}
+
+void group_bury(struct group *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		struct member *m = &g->list[i];
+
+		if (!m->w || !m->iv || !m->iv->ended)
+			continue;
+		g->execed = !has_exited(m->w);
+		forget(m);
+		g->n_live--;
+	}
+}
+
+/* ---- children ---------------------------------------------------------------------- */
+
+static bool is_member(const struct group *g, pid_t pid)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (g->list[i].w && g->list[i].target.pid == pid)
+			return true;
+	return false;
+}
+
+/* The place of an ended member other than the first, or a new one; NULL: full. */
+static struct member *free_place(struct group *g)
+{
+	for (size_t i = 1; i < g->n; i++)
+		if (!g->list[i].w) {
+			target_close(&g->list[i].target);
+			memset(&g->list[i], 0, sizeof(g->list[i]));
+			return &g->list[i];
+		}
+	return g->n < g->o->tree_max ? &g->list[g->n] : NULL;
+}
+
+static int open_quietly(const struct group *g, struct member *m, struct wprof_why *why)
+{
+	struct wprof_opts opts;
+
+	session_profile_opts(g->o, &opts);
+	return wprof_open(m->target.pid, &opts, &m->w, why);
+}
+
+static void refuse(struct group *g, const char *why)
+{
+	if (!g->refused++)
+		snprintf(g->refusal, sizeof(g->refusal), "%s", why);
+}
+
+static void take_in(struct group *g, pid_t parent, pid_t pid)
+{
+	struct member *m = free_place(g);
+	struct wprof_why why = { 0 };
+
+	if (!m) {
+		refuse(g, "more processes than --tree-max");
+		return;
+	}
+	target_attach(pid, &m->target);
+	m->parent = parent;
+	if (open_quietly(g, m, &why)) {
+		if (why.reason != WPROF_ENDED && why.reason != WPROF_NO_PROCESS)
+			refuse(g, why.text);
+		target_close(&m->target);
+		return;
+	}
+	if (m == &g->list[g->n])
+		g->n++;
+	g->n_live++;
+}
+
+/* "12 34 56 ": the children of one thread */
+static void follow_file(struct group *g, pid_t parent, const char *path)
+{
+	FILE *f = fopen(path, "re");
+	int pid;
+
+	if (!f)
+		return;
+	while (fscanf(f, "%d", &pid) == 1)
+		if (!is_member(g, pid))
+			take_in(g, parent, pid);
+	fclose(f);
+}
+
+static void follow_children(struct group *g, pid_t parent)
+{
+	char path[300];
+	struct dirent *e;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", parent);
+	tasks = opendir(path);
+	while (tasks && (e = readdir(tasks))) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/children", parent, e->d_name);
+		follow_file(g, parent, path);
+	}
+	if (tasks)
+		closedir(tasks);
+}
+
+/* A member that runs another program now is a process without profile again. */
+static void follow_exec(struct group *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		struct member *m = &g->list[i];
+		struct target again;
+
+		if (m->w || !m->target.pid || kill(m->target.pid, 0))
+			continue;
+		target_attach(m->target.pid, &again);
+		again.started = m->target.started;
+		m->target.started = false;
+		target_close(&m->target);
+		m->target = again;
+		m->announced = false;
+		m->layout = 0;
+		if (!open_quietly(g, m, NULL))
+			g->n_live++;
+	}
+}
+
+void group_follow(struct group *g)
+{
+	size_t before = 0;
+
+	/* a command that was started may be a wrapper around the one that is meant */
+	if (g->o->tree || g->list[0].target.started)
+		follow_exec(g);
+	if (!g->o->tree)
+		return;
+	/* children of children that were found just now, too */
+	for (size_t rounds = 0; g->n_live != before && rounds < 16; rounds++) {
+		size_t n = g->n;
+
+		before = g->n_live;
+		for (size_t i = 0; i < n; i++)
+			if (g->list[i].w)
+				follow_children(g, g->list[i].target.pid);
+	}
+}
+
+int group_pidfd(const struct group *g)
+{
+	if (g->o->tree)
+		return -1;
+	return g->list[0].w ? wprof_pidfd(g->list[0].w) : -1;
+}
+
+void group_close(struct group *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		forget(&g->list[i]);
+		if (g->list[i].target.pid)
+			target_close(&g->list[i].target);
+	}
+	free(g->list);
+	g->list = NULL;
+	g->n = 0;
+}

@@ -1,0 +1,56 @@
+/* group.h - the processes that are recorded: one, or a tree of them. */
+#ifndef WPROF_TOOL_GROUP_H
+#define WPROF_TOOL_GROUP_H
+
+#include "tool/session.h"
+
+/** struct member - one process */
+struct member {
+	struct target target;
+	pid_t parent;
+	struct wprof *w;		/* NULL: it has ended */
+	uint64_t layout;		/* hash of the VMAs last written down */
+	bool announced;
+	/* of the last interval */
+	const struct wprof_interval *iv;
+	const struct wprof_region *hot;
+	size_t n_hot;
+};
+
+/** struct group - them */
+struct group {
+	const struct options *o;
+	struct member *list;
+	size_t n, n_live;
+	bool execed;			/* the last one to go runs another program */
+	uint64_t refused;		/* children that were not followed */
+	char refusal[240];		/* why, of the first */
+};
+
+/**
+ * group_open() - begin with @target, which is moved into the group
+ *
+ * Return: 0, or the exit code: an error has been printed; -1: it has ended.
+ */
+int group_open(struct group *g, const struct options *o, struct target *target);
+
+/**
+ * group_sample() - take an interval of member @i
+ *
+ * Return: 1: m->iv, m->hot are of this interval; 0: it had ended before; or
+ * -errno. When it ends with this interval, m->w is still there: see group_bury().
+ */
+int group_sample(struct group *g, size_t i);
+
+/** group_bury() - give members up whose last interval has been taken */
+void group_bury(struct group *g);
+
+/** group_follow() - with --tree: take children in that were born, or run anew */
+void group_follow(struct group *g);
+
+/** group_pidfd() - of the only live member; -1 when there are several */
+int group_pidfd(const struct group *g);
+
+void group_close(struct group *g);
+
+#endif /* WPROF_TOOL_GROUP_H */
