@@ -104,11 +104,14 @@ $(pub-obj): | $(ctx-pb)
 $B/$d/tests/publisher: $(pub-obj) $B/$d/internal.a
 	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(ctx-libs) -lpthread
 
-$B/$d/tests/fake_clock.so: $B/$d/tests/fake_clock.o
-	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $^
+$B/$d/tests/fake_clock.so: $B/shim/$d/tests/fake_clock.o
+	$(call say,LD)$(CC) $(LDFLAGS) -shared -o $@ $^
+
+$B/$d/tests/fake_clock.so: private override LDFLAGS := $(filter-out -fsanitize%,$(LDFLAGS))
+$B/shim/$d/tests/fake_clock.o: private override CFLAGS := $(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS))
 
 all-tests: $B/$d/tests/publisher $B/$d/tests/fake_clock.so
-objects += $(pub-obj) $B/$d/tests/fake_clock.o
+objects += $(pub-obj) $B/shim/$d/tests/fake_clock.o
 
 $(call atf-c-tests,$d): $B/$d/internal.a
 $(call atf-c-tests,$d): libs = $(ctx-libs)

@@ -1,5 +1,7 @@
 # Timestamps under clocks that stand still, go back, overflow or fail
 publisher=$(atf_get_srcdir)/publisher
+# the clock is preloaded before a sanitizer's runtime, which does not like that
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
 
 # publish five times with FAKE_CLOCK=$1; the timestamps, one a line
 timestamps()

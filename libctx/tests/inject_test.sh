@@ -101,6 +101,8 @@ sweep__one_failure_body()
 	sweep ftruncate EIO
 	sweep prctl EINVAL
 	sweep madvise EAGAIN
+	# a sanitizer gives up when its own calls are refused
+	nm "$publisher" | grep -q __asan_ && return
 	sweep munmap EINVAL
 	sweep mmap ENOMEM
 }
