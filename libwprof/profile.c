@@ -70,8 +70,18 @@ static int profile_heat(struct wprof *w)
 		.count = profile_count,
 		.count_arg = w,
 	};
+	int rc;
 
-	return heat_interval(w->heat, &in);
+	in.estimates = sample_estimates(w->track.sample, &in.n_estimates);
+	w->estimated_pages = 0;
+	for (size_t i = 0; i < in.n_estimates; i++)
+		w->estimated_pages += in.estimates[i].written;
+	w->interval.estimated = in.n_estimates > 0;
+	rc = heat_interval(w->heat, &in);
+	if (!rc && w->track.sample)
+		rc = sample_plan(w->track.sample, w->heat, &w->track.runs,
+				 w->interval.page_bytes);
+	return rc;
 }
 
 /* The hot regions, with names of their own: they outlive the list of VMAs. */
@@ -116,6 +126,8 @@ static void profile_totals(struct wprof *w)
 		if (!(w->vmas[i].flags & WPROF_VMA_BUSY))
 			w->next_armed += w->vmas[i].populated_pages;
 	}
+	w->next_armed -= w->next_armed < sample_unarmed(w->track.sample) ? w->next_armed :
+			 sample_unarmed(w->track.sample);
 	iv->untracked_shared_bytes = w->track.shared_bytes;
 	iv->untracked_busy_bytes = w->track.busy_bytes;
 	iv->vmas = w->vmas;
@@ -124,7 +136,7 @@ static void profile_totals(struct wprof *w)
 	iv->n_runs = w->track.runs.n;
 	iv->cost.scan_ns = w->track.scan_ns;
 	iv->cost.n_scans = w->track.n_calls;
-	iv->cost.faults = iv->written_pages - w->track.first_written;
+	iv->cost.faults = iv->written_pages - w->track.first_written - w->estimated_pages;
 }
 
 static int profile_interval(struct wprof *w)
@@ -306,6 +318,8 @@ static int profile_start(struct wprof *w, struct wprof_why *why)
 			       "stopping the writer: UFFD_FEATURE_WP_ASYNC came with Linux 6.7");
 	w->track.uffd = w->uffd;
 	w->track.holes_written = profile_holes_written();
+	if (w->opts.arming == WPROF_SAMPLE && sample_open(&w->track.sample))
+		return -ENOMEM;
 	rc = track_start(&w->track);
 	if (rc == -EIO)
 		return why_set(why, WPROF_NOT_ARMED, "arming the memory of process %d had no "
@@ -385,6 +399,7 @@ int wprof_resume(struct wprof *w)
 		return -EINVAL;
 	if (w->ended || !w->paused)
 		return w->ended;
+	sample_reset(w->track.sample);
 	rc = track_start(&w->track);
 	if (rc == -ESRCH) {
 		profile_ended(w);
@@ -411,6 +426,7 @@ void wprof_close(struct wprof *w)
 		return;
 	if (w->uffd >= 0)
 		close(w->uffd);
+	sample_close(w->track.sample);
 	track_close(&w->track);
 	if (w->pidfd >= 0)
 		close(w->pidfd);

@@ -3,6 +3,7 @@
 #define WPROF_PROFILE_H
 
 #include "heat.h"
+#include "sample.h"
 #include "track.h"
 
 #define WPROF_CHUNK_MIN		(64ull << 10)
@@ -19,6 +20,7 @@ struct wprof {
 	struct heat *heat;
 	uint64_t last_ns;
 	uint64_t next_armed;
+	uint64_t estimated_pages;	/* of the written ones in the last interval */
 	struct wprof_interval interval;
 	struct wprof_vma *vmas;
 	size_t n_vmas, vmas_cap;

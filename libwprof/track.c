@@ -263,7 +263,7 @@ static void track_compare_all(struct track *t)
 }
 
 /* Areas that were refused or are busy part those around them. */
-static void track_part(struct track *t)
+static void track_separate(struct track *t)
 {
 	t->busy_bytes = 0;
 	for (size_t i = 0; i < t->now.n; i++) {
@@ -284,7 +284,7 @@ static int track_follow(struct track *t)
 		return rc;
 	track_compare_all(t);
 	rc = arm_register(t->uffd, t->now.v, t->now.n);
-	track_part(t);
+	track_separate(t);
 	return rc;
 }
 
@@ -308,34 +308,41 @@ static int track_replaced(struct track *t, struct area *areas, size_t n)
 	return arm_register(t->uffd, areas, n);
 }
 
-static int track_filter(struct track *t, struct area *a, uint64_t pos)
+int track_filter(struct track *t, const struct area *a, uint64_t pos, uint64_t end, bool rearm,
+		 uint64_t *n_pages)
 {
 	int rc;
 
-	if (pos < a->start)
-		pos = a->start;
 	t->runs.border = a->start;
-	while ((rc = scan_filter(&t->scan, SCAN_WRITTEN, true, &pos, a->end, &t->runs,
-				 &a->written)) == SCAN_FULL)
+	while ((rc = scan_filter(&t->scan, SCAN_WRITTEN, rearm, &pos, end, &t->runs,
+				 n_pages)) == SCAN_FULL)
 		if ((rc = runs_grow(&t->runs)))
 			break;
 	return rc;
 }
 
-static int track_single(struct track *t, struct area *a)
+int track_check(struct track *t, struct area *a)
 {
 	int rc = scan_registered(&t->scan, a->start, a->end);
 
-	if (!rc)
-		rc = track_replaced(t, a, 1);
-	if (rc < 0)
+	if (rc)
 		return rc;
-	return area_tracked(a) ? track_filter(t, a, a->start) : 0;
+	rc = track_replaced(t, a, 1);
+	return rc < 0 ? rc : 0;
 }
 
-static int track_span(struct track *t, struct area *areas, size_t n)
+static int track_single(struct track *t, struct area *a)
 {
-	uint64_t pos = areas[0].start;
+	int rc = track_check(t, a);
+
+	if (rc < 0 || !area_tracked(a))
+		return rc < 0 ? rc : 0;
+	return track_filter(t, a, a->start, a->end, true, &a->written);
+}
+
+/* n areas from pos on, which lies in the first */
+static int track_span(struct track *t, struct area *areas, size_t n, uint64_t pos)
+{
 	bool replaced = false;
 	int rc;
 
@@ -357,7 +364,17 @@ static int track_span(struct track *t, struct area *areas, size_t n)
 	rc = 0;
 	for (size_t i = 0; i < n && !rc; i++)
 		if (area_tracked(&areas[i]) && areas[i].end > pos)
-			rc = track_filter(t, &areas[i], pos);
+			rc = track_filter(t, &areas[i], pos > areas[i].start ? pos : areas[i].start,
+					  areas[i].end, true, &areas[i].written);
+	return rc;
+}
+
+int track_part(struct track *t, struct area *a, uint64_t start, uint64_t end)
+{
+	struct area part = { .start = a->start, .end = end };
+	int rc = start < end ? track_span(t, &part, 1, start) : 0;
+
+	a->written += part.written;
 	return rc;
 }
 
@@ -389,7 +406,7 @@ static int track_scan(struct track *t)
 			rc = track_single(t, a);
 		} else {
 			k = track_span_length(t, a, t->now.n - i);
-			rc = track_span(t, a, k);
+			rc = track_span(t, a, k, a->start);
 		}
 	}
 	return rc;
@@ -463,7 +480,8 @@ static int track_settle(struct track *t)
 		if (a->flags & WPROF_VMA_NEW)
 			t->first_written += a->written;
 		rc = track_populated(t, a);
-		track_choose(t, a);
+		if (!sample_has(t->sample, a))
+			track_choose(t, a);
 	}
 	return rc;
 }

@@ -48,6 +48,18 @@ void track_stop(struct track *t);
  */
 WPROF_CHECKED int track_interval(struct track *t);
 
+/* ---- for a scan of parts: sample.c ---- */
+
+/* One filter over [pos, end) of an area, into the runs */
+WPROF_CHECKED int track_filter(struct track *t, const struct area *a, uint64_t pos, uint64_t end,
+			       bool rearm, uint64_t *n_pages);
+
+/* 1: the area is what was registered; 0: it was replaced, and is registered now */
+WPROF_CHECKED int track_check(struct track *t, struct area *a);
+
+/* Both phases over [start, end) of an area that was checked */
+WPROF_CHECKED int track_part(struct track *t, struct area *a, uint64_t start, uint64_t end);
+
 static inline const char *area_name(const struct areas *areas, const struct area *a)
 {
 	return areas->names + a->name;
