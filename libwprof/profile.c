@@ -26,6 +26,13 @@ static uint64_t profile_now_ns(void)
 
 /* ---- the result of an interval --------------------------------------------------- */
 
+/* Memory that is read-only and holds nothing is followed, but of no interest. */
+static bool profile_lists(const struct area *a)
+{
+	return !(a->state & (AREA_IDLE | AREA_REFUSED)) &&
+	       (a->perms & MAPS_WRITE || a->populated || a->written);
+}
+
 static int profile_vmas(struct wprof *w)
 {
 	const struct areas *areas = &w->track.now;
@@ -42,7 +49,7 @@ static int profile_vmas(struct wprof *w)
 	for (size_t i = 0; i < areas->n; i++) {
 		const struct area *a = &areas->v[i];
 
-		if (a->state & (AREA_IDLE | AREA_REFUSED))
+		if (!profile_lists(a))
 			continue;
 		w->vmas[w->n_vmas++] = (struct wprof_vma){
 			.start = a->start, .end = a->end, .type = a->type,

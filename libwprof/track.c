@@ -20,13 +20,13 @@
  *	the same place						scan answers EPERM
  *	fork			the child is not registered	nothing
  *
- * A range tracked once stays tracked while memory is there, also when it is
- * read-only now: what was written before it became so must be found. Read-only
- * memory seen for the first time is tracked when it holds private pages (these
- * were written), otherwise it is remembered as idle and looked at again when
- * it changes and every TRACK_COUNT_AGE intervals. What this cannot see is a
- * page of a file that is made writable, written and made read-only again
- * between two such looks; it is found at the later one.
+ * All private memory is followed, also what is read-only now: what was written
+ * before it became so, or in a moment in which it was not, must be found. Only
+ * of a file mapped read-only this would cost too much. It is tracked when it
+ * was tracked before or holds private pages (these were written), otherwise it
+ * is remembered as idle and looked at again when it changes and every
+ * TRACK_COUNT_AGE intervals. So a page of a file that is made writable, written
+ * and made read-only again between two scans may be found that much later.
  *
  * A part that memory has grown by is a VMA of its own until it is registered.
  * The kernel then merges it with its neighbour, unless it was written before:
@@ -198,10 +198,11 @@ static void track_compare(struct track *t, struct area *a, size_t *k)
 		a->state |= AREA_FRESH;
 }
 
-/* Read-only memory never met before: has it pages of its own? */
+/* A read-only file mapping never met before: has it pages of its own? */
 static void track_look(struct track *t, struct area *a)
 {
 	if (a->flags & WPROF_VMA_NEW && !(a->perms & MAPS_WRITE) &&
+	    (a->type == WPROF_CODE || a->type == WPROF_DATA) &&
 	    scan_any(&t->scan, a->start, a->end) == 0) {
 		a->flags = 0;
 		a->state = (a->state & AREA_APART) | AREA_IDLE;
@@ -389,11 +390,21 @@ static size_t track_span_length(const struct track *t, const struct area *areas,
 	return k;
 }
 
+static void track_forced(struct track *t)
+{
+	for (size_t i = 0; i < t->now.n; i++) {
+		t->now.v[i].state &= ~(uint32_t)AREA_SINGLE;
+		t->now.v[i].state |= t->way == TRACK_ONE_FILTER ? AREA_SINGLE : 0;
+	}
+}
+
 static int track_scan(struct track *t)
 {
 	size_t k = 1;
 	int rc = 0;
 
+	if (t->way != TRACK_CHOOSE)
+		track_forced(t);
 	for (size_t i = 0; i < t->now.n && !rc; i += k) {
 		struct area *a = &t->now.v[i];
 

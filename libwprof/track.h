@@ -17,6 +17,13 @@ struct areas {
 
 struct sample;
 
+/* How an area is scanned; other than by choice for tests and benches */
+enum track_way {
+	TRACK_CHOOSE,
+	TRACK_TWO_PHASES,
+	TRACK_ONE_FILTER
+};
+
 struct track {
 	int uffd;			/* the caller's */
 	struct maps *maps;
@@ -24,6 +31,7 @@ struct track {
 	struct areas now, before;
 	struct runs runs;
 	struct sample *sample;		/* NULL: everything is re-armed */
+	enum track_way way;
 	bool holes_written;		/* phase 1 reports pages that do not exist */
 	uint64_t number;		/* of the interval, 1, 2, ... */
 	uint64_t shared_bytes, busy_bytes;

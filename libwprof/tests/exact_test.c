@@ -1,0 +1,446 @@
+/*
+ * Exactness: a target performs random operations on its memory, and what the
+ * profile reports of each interval is compared, page for page, with what it
+ * did. The seed is printed; `exact_test -v seed=N` repeats a run.
+ *
+ * The model knows of each page of an arena whether it is mapped, populated and
+ * written. Memory that is new to the profiler, or was moved, counts as written
+ * as a whole, as far as it is populated. Huge pages are off: one write would
+ * populate 512 pages. The racing case cannot know in which of two intervals a
+ * write falls, so there only losses are looked for.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "kid.h"
+
+#define ARENA		0x300000000l
+#define ARENA_PAGES	2048
+#define MAX_SPAN	160
+
+struct model {
+	bool mapped[ARENA_PAGES];
+	bool writable[ARENA_PAGES];
+	bool populated[ARENA_PAGES];
+	bool written[ARENA_PAGES];
+	bool heap_mapped;
+	uint64_t random;
+	unsigned long n_ops, n_intervals, n_pages;
+};
+
+static uint64_t draw(struct model *m, uint64_t below)
+{
+	m->random ^= m->random << 13;
+	m->random ^= m->random >> 7;
+	m->random ^= m->random << 17;
+	return m->random % below;
+}
+
+static long addr_of(long page)
+{
+	return ARENA + page * (long)PAGE;
+}
+
+static void span(struct model *m, long *first, long *n)
+{
+	*n = 1 + (long)draw(m, draw(m, 4) ? 12 : MAX_SPAN);
+	*first = (long)draw(m, (uint64_t)(ARENA_PAGES - *n + 1));
+}
+
+/* The first run of pages within [first, first + n) that all may be touched so */
+static long usable(const struct model *m, long *first, long n, bool write)
+{
+	long end = *first + n, len = 0;
+
+	while (*first < end && !(m->mapped[*first] && (!write || m->writable[*first])))
+		++*first;
+	while (*first + len < end && m->mapped[*first + len] &&
+	       (!write || m->writable[*first + len]))
+		len++;
+	return len;
+}
+
+static void op_map(const struct kid *k, struct model *m, long first, long n)
+{
+	kid_mmap_at(k, addr_of(first), (size_t)n * PAGE, PROT_READ | PROT_WRITE,
+		    KID_ANON | MAP_FIXED);
+	ATF_REQUIRE_EQ(0, kid_call(k, madvise, addr_of(first), n * (long)PAGE,
+				   MADV_NOHUGEPAGE));
+	for (long i = first; i < first + n; i++) {
+		m->mapped[i] = m->writable[i] = true;
+		m->populated[i] = m->written[i] = false;
+	}
+}
+
+static void op_unmap(const struct kid *k, struct model *m, long first, long n)
+{
+	ATF_REQUIRE_EQ(0, kid_call(k, munmap, addr_of(first), n * (long)PAGE));
+	for (long i = first; i < first + n; i++)
+		m->mapped[i] = m->writable[i] = m->populated[i] = m->written[i] = false;
+}
+
+static void op_write(const struct kid *k, struct model *m, long first, long n)
+{
+	n = usable(m, &first, n, true);
+	kid_write(k, addr_of(first), n);
+	for (long i = first; i < first + n; i++)
+		m->populated[i] = m->written[i] = true;
+}
+
+static void op_read(const struct kid *k, struct model *m, long first, long n)
+{
+	n = usable(m, &first, n, false);
+	kid_pages(k, KID_READ, addr_of(first), n, 1);
+}
+
+static void op_protect(const struct kid *k, struct model *m, long first, long n)
+{
+	bool writable = draw(m, 2);
+
+	n = usable(m, &first, n, false);
+	if (!n)
+		return;
+	ATF_REQUIRE_EQ(0, kid_call(k, mprotect, addr_of(first), n * (long)PAGE,
+				   writable ? PROT_READ | PROT_WRITE : PROT_READ));
+	for (long i = first; i < first + n; i++)
+		m->writable[i] = writable;
+}
+
+static void op_drop(const struct kid *k, struct model *m, long first, long n)
+{
+	n = usable(m, &first, n, false);
+	if (!n)
+		return;
+	ATF_REQUIRE_EQ(0, kid_call(k, madvise, addr_of(first), n * (long)PAGE, MADV_DONTNEED));
+	for (long i = first; i < first + n; i++)
+		m->populated[i] = m->written[i] = false;
+}
+
+/* One page, or pages that were mapped at once: mremap wants them of one VMA. */
+static void op_move(const struct kid *k, struct model *m, long first, long n)
+{
+	long to, rc, len = 1;
+
+	if (draw(m, 2)) {
+		len = n;
+		op_map(k, m, first, n);
+		op_write(k, m, first, (n + 1) / 2);
+	}
+	n = usable(m, &first, len, true);
+	to = (long)draw(m, (uint64_t)(ARENA_PAGES - len + 1));
+	if (!n || (to < first + len && first < to + len))
+		return;
+	rc = kid_call(k, mremap, addr_of(first), len * (long)PAGE, len * (long)PAGE,
+		      MREMAP_MAYMOVE | MREMAP_FIXED, addr_of(to));
+	ATF_REQUIRE_EQ(addr_of(to), rc);
+	for (long i = 0; i < len; i++) {
+		m->mapped[to + i] = m->writable[to + i] = true;
+		m->populated[to + i] = m->written[to + i] = m->populated[first + i];
+		m->mapped[first + i] = m->writable[first + i] = false;
+		m->populated[first + i] = m->written[first + i] = false;
+	}
+}
+
+static void op_fork(const struct kid *k, struct model *m, long first, long n)
+{
+	n = usable(m, &first, n, true);
+	ATF_REQUIRE_EQ(0, kid_order(k, KID_FORK, 0, addr_of(first), n, 1));
+}
+
+/* The heap is not modelled page for page: its count is checked at once. */
+static void op_brk(const struct kid *k, struct model *m, long n)
+{
+	long top = kid_call(k, brk, 0);
+
+	(void)m;
+	ATF_REQUIRE_EQ(top + n * (long)PAGE, kid_call(k, brk, top + n * (long)PAGE));
+	kid_write(k, top, n);
+	ATF_REQUIRE_EQ(top, kid_call(k, brk, top));
+}
+
+static void operate(const struct kid *k, struct model *m)
+{
+	long first, n;
+	uint64_t what = draw(m, 100);
+
+	span(m, &first, &n);
+	m->n_ops++;
+	if (what < 45)
+		op_write(k, m, first, n);
+	else if (what < 60)
+		op_read(k, m, first, n);
+	else if (what < 70)
+		op_map(k, m, first, n);
+	else if (what < 76)
+		op_unmap(k, m, first, n);
+	else if (what < 84)
+		op_protect(k, m, first, n);
+	else if (what < 92)
+		op_drop(k, m, first, n);
+	else if (what < 97)
+		op_move(k, m, first, n);
+	else if (what < 99)
+		op_brk(k, m, 1 + n % 8);
+	else
+		op_fork(k, m, first, n);
+}
+
+/* The profile's pages of the arena, one flag each */
+static void reported(const struct kid *k, bool *pages)
+{
+	memset(pages, 0, ARENA_PAGES * sizeof(*pages));
+	for (size_t i = 0; i < k->iv->n_runs; i++)
+		for (uint64_t p = 0; p < k->iv->runs[i].n_pages; p++) {
+			uint64_t addr = k->iv->runs[i].start + p * PAGE;
+
+			if (addr >= (uint64_t)ARENA && addr < (uint64_t)addr_of(ARENA_PAGES))
+				pages[(addr - (uint64_t)ARENA) / PAGE] = true;
+		}
+}
+
+static void compare(struct kid *k, struct model *m, uint64_t seed)
+{
+	static bool pages[ARENA_PAGES];
+
+	kid_sample(k);
+	kid_invariants(k);
+	reported(k, pages);
+	m->n_intervals++;
+	for (long i = 0; i < ARENA_PAGES; i++) {
+		ATF_REQUIRE_MSG(pages[i] == m->written[i],
+				"seed %lu, interval %lu, page %ld: reported %d, written %d, "
+				"mapped %d, populated %d", (unsigned long)seed, m->n_intervals, i,
+				pages[i], m->written[i], m->mapped[i], m->populated[i]);
+		m->n_pages += pages[i];
+		m->written[i] = false;
+	}
+}
+
+static uint64_t seed_of(const atf_tc_t *tc)
+{
+	const char *given = atf_tc_get_config_var_wd(tc, "seed", "");
+	uint64_t seed = *given ? strtoull(given, NULL, 0) : (uint64_t)getpid() * 2654435761u;
+
+	printf("seed %lu\n", (unsigned long)seed);
+	return seed;
+}
+
+static bool soak(const atf_tc_t *tc)
+{
+	return !strcmp(atf_tc_get_config_var_wd(tc, "soak", "no"), "yes");
+}
+
+static void run(const atf_tc_t *tc, enum track_way way, unsigned int vec_len)
+{
+	unsigned long n_ops = soak(tc) ? 100000 : 4000;
+	struct model *m = calloc(1, sizeof(*m));
+	uint64_t seed = seed_of(tc);
+	struct kid k;
+
+	ATF_REQUIRE(m != NULL);
+	m->random = seed | 1;
+	kid_start(&k);
+	op_map(&k, m, 0, ARENA_PAGES);
+	op_write(&k, m, 0, ARENA_PAGES / 2);
+	kid_profile(&k, NULL);
+	k.w->track.way = way;
+	k.w->track.scan.vec_len = vec_len;
+	memset(m->written, 0, sizeof(m->written));
+	while (m->n_ops < n_ops) {
+		for (uint64_t i = draw(m, 60); i > 0; i--)
+			operate(&k, m);
+		compare(&k, m, seed);
+	}
+	printf("%lu operations, %lu intervals, %lu pages\n", m->n_ops, m->n_intervals, m->n_pages);
+	ATF_CHECK(m->n_pages > m->n_ops);
+	kid_end(&k);
+	free(m);
+}
+
+#define CASE(name, text)						\
+	ATF_TC(name);							\
+	ATF_TC_HEAD(name, tc)						\
+	{								\
+		atf_tc_set_md_var(tc, "descr", text);			\
+		atf_tc_set_md_var(tc, "timeout", "1800");		\
+	}								\
+	ATF_TC_BODY(name, tc)
+
+CASE(random__two_phases, "Random operations: two phases report exactly the pages written")
+{
+	run(tc, TRACK_TWO_PHASES, SCAN_VEC);
+}
+
+CASE(random__one_filter, "Random operations: the single filter reports exactly the pages written")
+{
+	run(tc, TRACK_ONE_FILTER, SCAN_VEC);
+}
+
+CASE(random__as_chosen, "Random operations: whatever way is chosen, the pages are the same")
+{
+	run(tc, TRACK_CHOOSE, SCAN_VEC);
+}
+
+CASE(random__small_vector, "Random operations, four regions a call: no tail is lost")
+{
+	run(tc, TRACK_TWO_PHASES, 4);
+}
+
+/* ---- writers that race the scan -------------------------------------------------- */
+
+#define RACE_PAGES	512
+#define RACE_THREADS	2
+
+/* In memory shared with the target: a page is written, then its count is raised. */
+struct race {
+	_Atomic uint64_t count[RACE_PAGES];
+	_Atomic bool stop;
+	_Atomic int ready;
+	char *pages;
+};
+
+struct writer {
+	struct race *race;
+	uint64_t random;
+};
+
+static void *race_writer(void *arg)
+{
+	struct writer *w = arg;
+	struct race *r = w->race;
+
+	atomic_fetch_add(&r->ready, 1);
+	while (!atomic_load(&r->stop)) {
+		uint64_t page;
+
+		w->random = w->random * 6364136223846793005u + 1442695040888963407u;
+		page = (w->random >> 33) % RACE_PAGES;
+		((volatile char *)r->pages)[page * PAGE]++;
+		atomic_fetch_add(&r->count[page], 1);
+	}
+	return NULL;
+}
+
+static _Noreturn void race_target(struct race *r, int sock)
+{
+	long fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1);
+	struct writer w[RACE_THREADS];
+	pthread_t t[RACE_THREADS];
+	char c;
+
+	if (write(sock, &fd, sizeof(fd)) != sizeof(fd) || read(sock, &c, 1) != 1)
+		_exit(1);
+	close((int)fd);
+	for (int i = 0; i < RACE_THREADS; i++) {
+		w[i] = (struct writer){ r, (uint64_t)i + 77 };
+		if (pthread_create(&t[i], NULL, race_writer, &w[i]))
+			_exit(1);
+	}
+	for (int i = 0; i < RACE_THREADS; i++)
+		pthread_join(t[i], NULL);
+	_exit(0);
+}
+
+static void race_start(struct kid *k, struct race **out)
+{
+	struct race *r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int sv[2], pidfd;
+	long fd;
+
+	ATF_REQUIRE(r != MAP_FAILED);
+	r->pages = mmap(NULL, RACE_PAGES * PAGE, PROT_READ | PROT_WRITE, KID_ANON, -1, 0);
+	ATF_REQUIRE(r->pages != MAP_FAILED);
+	madvise(r->pages, RACE_PAGES * PAGE, MADV_NOHUGEPAGE);
+	memset(k, 0, sizeof(*k));
+	ATF_REQUIRE_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv));
+	k->pid = fork();
+	if (!k->pid)
+		race_target(r, sv[1]);
+	close(sv[1]);
+	k->sock = sv[0];
+	fd = kid_answer(k);
+	pidfd = (int)syscall(SYS_pidfd_open, k->pid, 0);
+	k->uffd = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+	ATF_REQUIRE(k->uffd >= 0);
+	close(pidfd);
+	ATF_REQUIRE_EQ(1, write(k->sock, "", 1));
+	while (atomic_load(&r->ready) < RACE_THREADS)
+		sched_yield();
+	*out = r;
+}
+
+/* Which pages of the racing memory the last interval reported */
+static void race_reported(const struct kid *k, const struct race *r, bool *hits)
+{
+	uint64_t from = (uintptr_t)r->pages;
+
+	memset(hits, 0, RACE_PAGES * sizeof(*hits));
+	for (size_t i = 0; i < k->iv->n_runs; i++)
+		for (uint64_t p = 0; p < k->iv->runs[i].n_pages; p++) {
+			uint64_t addr = k->iv->runs[i].start + p * PAGE;
+
+			if (addr >= from && addr < from + RACE_PAGES * PAGE)
+				hits[(addr - from) / PAGE] = true;
+		}
+}
+
+/*
+ * The count of a page is raised after the page was written, so between two
+ * readings all but one raise a thread stand for writes after the first. The
+ * second reading is taken right before interval i ends. Such a write lies in
+ * interval i, or in the scan that ended interval i - 1: one of them reports it.
+ */
+static void race_run(const atf_tc_t *tc, enum track_way way)
+{
+	static uint64_t before[RACE_PAGES], now[RACE_PAGES];
+	static bool hits[2][RACE_PAGES];
+	int n = soak(tc) ? 200000 : 2000;
+	unsigned long checked = 0;
+	struct race *r;
+	struct kid k;
+
+	race_start(&k, &r);
+	kid_profile(&k, NULL);
+	k.w->track.way = way;
+	for (int i = 0; i < n; i++) {
+		for (int p = 0; p < RACE_PAGES; p++)
+			now[p] = atomic_load(&r->count[p]);
+		kid_sample(&k);
+		race_reported(&k, r, hits[i % 2]);
+		for (int p = 0; p < RACE_PAGES; p++) {
+			bool due = i > 0 && now[p] > before[p] + RACE_THREADS;
+
+			ATF_REQUIRE_MSG(!due || hits[0][p] || hits[1][p],
+					"interval %d: page %d was written and not reported", i, p);
+			checked += due;
+			before[p] = now[p];
+		}
+	}
+	printf("%lu written pages looked for\n", checked);
+	ATF_CHECK(checked > (unsigned long)n);
+	atomic_store(&r->stop, true);
+	kid_end(&k);
+}
+
+CASE(race__two_phases, "Writers race the scan: each write is in its interval or the next")
+{
+	race_run(tc, TRACK_TWO_PHASES);
+}
+
+CASE(race__one_filter, "Writers race the single filter: each write is in its interval or the next")
+{
+	race_run(tc, TRACK_ONE_FILTER);
+}
+
+ATF_TP_ADD_TCS(tp)
+{
+	ATF_TP_ADD_TC(tp, random__two_phases);
+	ATF_TP_ADD_TC(tp, random__one_filter);
+	ATF_TP_ADD_TC(tp, random__as_chosen);
+	ATF_TP_ADD_TC(tp, random__small_vector);
+	ATF_TP_ADD_TC(tp, race__two_phases);
+	ATF_TP_ADD_TC(tp, race__one_filter);
+	return atf_no_error();
+}
