@@ -85,3 +85,15 @@ $(wprof-tool-tests): $(filter-out $(wprof-tool-main),$(wprof-tool-obj)) $(wprof-
 	$B/lib/libctx.a
 $(wprof-tool-tests): libs = $(wprof-libs) \
 	$$($(PKG_CONFIG) --libs jansson libprotobuf-c tinfo) -lpthread -lm
+
+# ---- targets of the tests that cannot be functions in a test program
+wprof-targets :=
+ifeq ($(shell uname -m),x86_64)
+wprof-targets += $B/$d/tests/targets/compat
+endif
+
+$B/$d/tests/targets/compat: $d/tests/targets/compat.S
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) -m32 -nostdlib -static -o $@ $<
+
+all-tests: $(wprof-targets)
