@@ -12,7 +12,7 @@
 #include "tests/inject_common.h"
 #include "uapi.h"
 
-#define N_WORKERS	3
+#define N_WORKERS	2
 #define N_RT		4		/* real-time signals in use */
 #define BURST		16		/* sent before the receiver is waited for */
 
@@ -176,7 +176,7 @@ ATF_TC_HEAD(service__storm, tc)
 }
 ATF_TC_BODY(service__storm, tc)
 {
-	const long n = soak(tc, 500, 10000);
+	const long n = soak(tc, 300, 10000);
 	struct target t = target_start(body_service);
 	pid_t sender;
 
