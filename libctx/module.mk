@@ -107,11 +107,15 @@ $B/$d/tests/publisher: $(pub-obj) $B/$d/internal.a
 $B/$d/tests/fake_clock.so: $B/shim/$d/tests/fake_clock.o
 	$(call say,LD)$(CC) $(LDFLAGS) -shared -o $@ $^
 
-$B/$d/tests/fake_clock.so: private override LDFLAGS := $(filter-out -fsanitize%,$(LDFLAGS))
-$B/shim/$d/tests/fake_clock.o: private override CFLAGS := $(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS))
+$B/$d/tests/shim_target: $B/shim/$d/tests/shim_target.o
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $^ -lpthread
 
-all-tests: $B/$d/tests/publisher $B/$d/tests/fake_clock.so
-objects += $(pub-obj) $B/shim/$d/tests/fake_clock.o
+$B/$d/tests/fake_clock.so $B/$d/tests/shim_target: private override LDFLAGS := \
+	$(filter-out -fsanitize%,$(LDFLAGS))
+$B/shim/$d/tests/%.o: private override CFLAGS := $(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS))
+
+all-tests: $(addprefix $B/$d/tests/,publisher fake_clock.so shim_target)
+objects += $(pub-obj) $(addprefix $B/shim/$d/tests/,fake_clock.o shim_target.o)
 
 $(call atf-c-tests,$d): $B/$d/internal.a
 $(call atf-c-tests,$d): libs = $(ctx-libs)

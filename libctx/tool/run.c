@@ -95,7 +95,7 @@ static const struct argp run_argp = {
 	.parser = run_parse,
 	.args_doc = "[--] COMMAND [ARGUMENT...]",
 	.doc = "Run COMMAND and publish a process context for it.\v"
-	       "The attributes are those of OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and "
+	       "The attributes are those of OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME and "
 	       "--attr, of which the last counts most, and a service.instance.id for each "
 	       "process.",
 };
