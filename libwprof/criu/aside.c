@@ -33,7 +33,18 @@
 
 #include "criu/images.h"
 
-/* Remove the files of @fd; subdirectories are never ours and make it fail. */
+/* What tells that a directory is ours to clear. */
+static const char *const ours[] = { IMG_RECORD, IMG_UNFINISHED };
+
+static bool is_ours(const char *name)
+{
+	return !strcmp(name, IMG_RECORD) || !strcmp(name, IMG_UNFINISHED);
+}
+
+/*
+ * Remove the files of @fd; subdirectories are never ours and make it fail. What
+ * says that they are ours goes last: stopped midway, the next run goes on.
+ */
 static int clear_dir(int fd)
 {
 	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
@@ -48,12 +59,12 @@ static int clear_dir(int fd)
 	}
 	while (!rc && (entry = readdir(d)))
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
-		    strcmp(entry->d_name, IMG_UNFINISHED) && unlinkat(fd, entry->d_name, 0))
+		    !is_ours(entry->d_name) && unlinkat(fd, entry->d_name, 0))
 			rc = -errno;
 	closedir(d);
-	/* the mark goes last: stopped here, the rest is still known as ours */
-	if (!rc && unlinkat(fd, IMG_UNFINISHED, 0) && errno != ENOENT)
-		rc = -errno;
+	for (size_t i = 0; !rc && i < sizeof(ours) / sizeof(*ours); i++)
+		if (unlinkat(fd, ours[i], 0) && errno != ENOENT)
+			rc = -errno;
 	return rc;
 }
 
@@ -64,22 +75,23 @@ static bool dir_has(int fd, const char *name)
 	return !fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW);
 }
 
-static bool dir_empty(int fd)
+/* Return: 1, 0, or an error. */
+static int dir_empty(int fd)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 1;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *entry;
-	bool empty = true;
 
 	if (!d) {
+		rc = -errno;
 		if (copy >= 0)
 			close(copy);
-		return false;
+		return rc;
 	}
-	while (empty && (entry = readdir(d)))
-		empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+	while (rc && (entry = readdir(d)))
+		rc = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
 	closedir(d);
-	return empty;
+	return rc;
 }
 
 /* Two names for one: the path, and the same with ".partial" behind. */
@@ -118,32 +130,46 @@ static bool still_there(const struct aside *aside)
 	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-static int aside_take(struct aside *aside, struct wprof_why *why)
+/* Make the open directory ours and empty. */
+static int aside_claim(struct aside *aside, struct wprof_why *why)
 {
 	int rc;
 
-	if (mkdirat(aside->above, aside->partial, 0700) && errno != EEXIST)
+	if (flock(aside->fd, LOCK_EX | LOCK_NB) || !still_there(aside))
+		return why_system(why, -EBUSY, "%s: another run is making it", aside->name);
+	if (dir_has(aside->fd, IMG_UNFINISHED) || dir_has(aside->fd, IMG_RECORD)) {
+		rc = clear_dir(aside->fd);
+		return rc ? why_system(why, rc, "%s: left by a run that stopped; remove it",
+				       aside->partial) : 0;
+	}
+	rc = dir_empty(aside->fd);
+	if (rc < 0)
+		return why_system(why, rc, "%s", aside->partial);
+	if (!rc)
+		return why_system(why, -EEXIST, "%s is in the way and not ours", aside->partial);
+	return 0;
+}
+
+static int aside_take(struct aside *aside, struct wprof_why *why)
+{
+	bool made = !mkdirat(aside->above, aside->partial, 0700);
+	int rc;
+
+	if (!made && errno != EEXIST)
 		return why_system(why, -errno, "%s", aside->partial);
 	aside->fd = openat(aside->above, aside->partial,
 			   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (aside->fd < 0)
-		return why_system(why, -errno, "%s", aside->partial);
-	if (flock(aside->fd, LOCK_EX | LOCK_NB) || !still_there(aside)) {
+	rc = aside->fd < 0 ? why_system(why, -errno, "%s", aside->partial) :
+			     aside_claim(aside, why);
+	if (!rc)
+		return 0;
+	/* not ours: nothing in it may be cleared */
+	if (aside->fd >= 0)
 		close(aside->fd);
-		aside->fd = -1;
-		return why_system(why, -EBUSY, "%s: another run is making it", aside->name);
-	}
-	if (dir_has(aside->fd, IMG_UNFINISHED) || dir_has(aside->fd, IMG_RECORD)) {
-		rc = clear_dir(aside->fd);
-		if (rc)
-			return why_system(why, rc, "%s: left by a run that stopped; remove it",
-					  aside->partial);
-	} else if (!dir_empty(aside->fd)) {
-		close(aside->fd);
-		aside->fd = -1;
-		return why_system(why, -EEXIST, "%s is in the way and not ours", aside->partial);
-	}
-	return 0;
+	aside->fd = -1;
+	if (made)
+		(void)!unlinkat(aside->above, aside->partial, AT_REMOVEDIR);
+	return rc;
 }
 
 int aside_open(struct aside *aside, const char *path, bool sync, struct wprof_why *why)

@@ -6,6 +6,7 @@
 int check_main(int argc, char **argv);
 int criu_args_main(int argc, char **argv);
 int hot_main(int argc, char **argv);
+int images_main(int argc, char **argv);
 int record_main(int argc, char **argv);
 int report_main(int argc, char **argv);
 int top_main(int argc, char **argv);

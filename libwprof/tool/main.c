@@ -18,6 +18,7 @@ static const struct command {
 	{ "report", report_main, "sum a recording up, with a heat map" },
 	{ "hot", hot_main, "profile for some intervals, then print the hot memory" },
 	{ "criu-args", criu_args_main, "arguments that make CRIU leave hot memory out" },
+	{ "images", images_main, "a chain of CRIU images: show, verify, withhold, complete" },
 	{ "check", check_main, "what can be done here, and what cannot and why" },
 };
 
