@@ -9,7 +9,7 @@
 const char *argp_program_version = "procscope " PROCSCOPE_VERSION;
 
 enum { KEY_RATE = 256, KEY_LIMIT, KEY_SEED, KEY_FORK, KEY_THP, KEY_STRIDE, KEY_PERIOD,
-       KEY_SERVICE };
+       KEY_SERVICE, KEY_HOLD };
 
 static const struct argp_option options[] = {
 	{ "size", 's', "BYTES", 0, "memory to write, e.g. 64M", 0 },
@@ -23,6 +23,7 @@ static const struct argp_option options[] = {
 	{ "period", KEY_PERIOD, "MS", 0, "memory-alloc: time between two allocations", 0 },
 	{ "seed", KEY_SEED, "N", 0, "start of the random numbers", 0 },
 	{ "thp", KEY_THP, "WHEN", 0, "huge pages: always, never or system", 0 },
+	{ "hold", KEY_HOLD, NULL, 0, "begin on SIGUSR1, and after the limit stay until a signal", 0 },
 	{ "service", KEY_SERVICE, "NAME", 0, "service.name to publish", 0 },
 	{ 0 },
 };
@@ -87,6 +88,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	if (key == ARGP_KEY_ARG)
 		argp_error(state, "takes no arguments: '%s'", arg);
+	if (key == KEY_HOLD) {
+		((struct workload *)state->input)->hold = true;
+		return 0;
+	}
 	if (!arg || key == ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
 	if (!store(state->input, key, arg))

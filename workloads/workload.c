@@ -109,8 +109,6 @@ void workload_start(struct workload *w, int argc, char **argv)
 	sigaddset(&set, SIGUSR1);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	fork_children(w);
-	publish(w);
-	w->start_ns = workload_now_ns();
 }
 
 void *workload_map(const struct workload *w, uint64_t bytes)
@@ -153,7 +151,10 @@ static void *worker_main(void *arg)
 {
 	struct worker *self = arg;
 	struct workload *w = self->w;
+	eventfd_t token;
 
+	while (eventfd_read(w->start_fd, &token) < 0 && errno == EINTR)
+		;
 	self->body(w, self->number);
 	if (atomic_fetch_sub(&w->running, 1) == 1)
 		eventfd_write(w->done_fd, 1);
@@ -171,24 +172,40 @@ static int wait_ms(const struct workload *w)
 	return left_ns > 0 ? (int)(left_ns / 1e6) + 1 : 0;
 }
 
+static void begin(struct workload *w)
+{
+	w->start_ns = workload_now_ns();
+	eventfd_write(w->start_fd, w->threads);
+}
+
 /* Answer signals until the end. */
-static void supervise(const struct workload *w, int signal_fd)
+static void supervise(struct workload *w, int signal_fd)
 {
 	struct pollfd fds[] = { { .fd = signal_fd, .events = POLLIN },
-				{ .fd = w->done_fd, .events = POLLIN } };
+				{ .fd = w->hold ? -1 : w->done_fd, .events = POLLIN } };
+	bool begun = !w->hold;
 	struct signalfd_siginfo info;
 
+	if (begun)
+		begin(w);
 	for (;;) {
-		int n = poll(fds, 2, wait_ms(w));
+		int n = poll(fds, 2, begun ? wait_ms(w) : -1);
 
 		if (n == 0 || (n > 0 && fds[1].revents))
-			return;
+			break;
 		if (n < 0 || read(signal_fd, &info, sizeof(info)) != sizeof(info))
 			continue;
 		if (info.ssi_signo != SIGUSR1)
-			return;
-		truth_report(w, stdout);
+			break;
+		if (begun)
+			truth_report(w, stdout);
+		else
+			begin(w);
+		begun = true;
 	}
+	atomic_store(&w->stop, true);
+	if (!begun)
+		begin(w);
 }
 
 static void start_workers(struct worker *workers, struct workload *w,
@@ -214,13 +231,14 @@ int workload_run(struct workload *w, void (*body)(struct workload *w, unsigned i
 	pthread_sigmask(SIG_BLOCK, NULL, &set);
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	w->done_fd = eventfd(0, EFD_CLOEXEC);
-	if (!workers || signal_fd < 0 || w->done_fd < 0) {
+	w->start_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	if (!workers || signal_fd < 0 || w->done_fd < 0 || w->start_fd < 0) {
 		cli_error("cannot start: %s", strerror(errno));
 		return CLI_FAILED;
 	}
 	start_workers(workers, w, body);
+	publish(w);
 	supervise(w, signal_fd);
-	atomic_store(&w->stop, true);
 	for (unsigned int i = 0; i < w->threads; i++)
 		pthread_join(workers[i].thread, NULL);
 	truth_report(w, stdout);

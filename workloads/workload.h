@@ -6,6 +6,10 @@
  * SIGUSR1 with the ground truth and ends on SIGINT, SIGTERM, when the duration
  * is over or when the workers are done. poll() restarts by itself after a stop,
  * so a profiler that stops one thread for a moment is never noticed.
+ *
+ * With --hold the first SIGUSR1 begins the work, and after the limit the process
+ * stays until a signal: a profiler that was there all the time has then seen
+ * exactly what the ground truth says.
  */
 #ifndef PROCSCOPE_WORKLOAD_H
 #define PROCSCOPE_WORKLOAD_H
@@ -33,17 +37,19 @@ struct workload {
 	enum pattern_kind pattern;
 	uint64_t stride_pages;
 	int thp;			/* 1 always, 0 never, -1 as the system has it */
+	bool hold;			/* begin on SIGUSR1, stay after the limit */
 	/* state */
 	atomic_bool stop;
 	atomic_uint running;		/* workers not done */
 	int done_fd;			/* eventfd: written by the last worker */
+	int start_fd;			/* eventfd: as many tokens as workers may begin */
 	uint64_t start_ns;
 };
 
 /**
- * workload_start() - parse options, publish the context, fork the children
+ * workload_start() - parse options, fork the children
  *
- * Ends the program on wrong usage (2) or when nothing can be published (1).
+ * Ends the program on wrong usage (2) or when it cannot fork (1).
  */
 void workload_start(struct workload *w, int argc, char **argv);
 
@@ -54,7 +60,8 @@ void *workload_map(const struct workload *w, uint64_t bytes);
  * workload_run() - run @worker in w->threads threads until the end
  *
  * @worker is called with its number, 0 to threads - 1, and returns soon after
- * w->stop is set. The ground truth is printed on SIGUSR1 and at the end.
+ * w->stop is set. The context is published when all is ready, so who finds it
+ * knows that the memory is there and touched. The ground truth is printed on SIGUSR1 and at the end.
  * Return: the exit code of the program.
  */
 int workload_run(struct workload *w, void (*worker)(struct workload *w, unsigned int number));
