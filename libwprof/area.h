@@ -11,6 +11,7 @@
 #define AREA_APART	(1u << 3)	/* something untracked lies just before it */
 #define AREA_SINGLE	(1u << 4)	/* mostly written: one filter is cheaper */
 #define AREA_REPLACED	(1u << 5)	/* other memory than before at this address */
+#define AREA_JOINED	(1u << 6)	/* several VMAs of the kernel's */
 
 struct area {
 	uint64_t start, end;

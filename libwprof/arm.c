@@ -5,7 +5,7 @@
  * on the memory of the process that created it, whoever calls them.
  *
  * Registering is cheap and arms nothing. One call may cover several VMAs and
- * the holes between them, and what is registered already stays as it is.
+ * the holes between them.
  */
 #include <errno.h>
 #include <sys/ioctl.h>
@@ -29,6 +29,21 @@ static int arm_range(int uffd, uint64_t start, uint64_t end)
 	return ioctl(uffd, UFFDIO_REGISTER, &reg) ? -errno : 0;
 }
 
+/*
+ * Pages may be armed from before, when their VMA was registered already: such
+ * a page stays so when it is written. Disarmed, all of them read written.
+ */
+static void arm_disarm(int uffd, uint64_t start, uint64_t end)
+{
+	struct uffdio_writeprotect wp = {
+		.range = { .start = start, .len = end - start },
+	};
+
+	/* it fails for memory that went away meanwhile */
+	while (ioctl(uffd, UFFDIO_WRITEPROTECT, &wp) && errno == EAGAIN)
+		;
+}
+
 static int arm_one(int uffd, struct area *a)
 {
 	int rc = arm_range(uffd, a->start, a->end);
@@ -36,9 +51,11 @@ static int arm_one(int uffd, struct area *a)
 	if (rc == -ENOMEM)
 		return rc;
 	if (rc == -EBUSY)
-		a->flags |= WPROF_VMA_BUSY;
+		a->flags = WPROF_VMA_BUSY;
 	else if (rc)
 		a->state |= AREA_REFUSED;
+	else
+		arm_disarm(uffd, a->start, a->end);
 	return 0;
 }
 
@@ -52,27 +69,35 @@ static size_t arm_group(const struct area *areas, size_t n)
 	return k;
 }
 
+/* One call for n areas, or where that fails one for each */
+static int arm_areas(int uffd, struct area *areas, size_t n)
+{
+	int all = n > 1 ? arm_range(uffd, areas[0].start, areas[n - 1].end) : -EINVAL;
+	int rc = all == -ENOMEM ? all : 0;
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		areas[i].state &= ~(uint32_t)AREA_FRESH;
+		if (all)
+			rc = arm_one(uffd, &areas[i]);
+		else
+			arm_disarm(uffd, areas[i].start, areas[i].end);
+	}
+	return rc;
+}
+
 int arm_register(int uffd, struct area *areas, size_t n)
 {
-	size_t k;
+	size_t k = 1;
+	int rc = 0;
 
-	for (size_t i = 0; i < n; i += k) {
-		int rc;
-
+	for (size_t i = 0; i < n && !rc; i += k) {
 		k = 1;
 		if (!(areas[i].state & AREA_FRESH))
 			continue;
 		k = arm_group(areas + i, n - i);
-		rc = arm_range(uffd, areas[i].start, areas[i + k - 1].end);
-		for (size_t j = i; j < i + k; j++) {
-			areas[j].state &= ~(uint32_t)AREA_FRESH;
-			if (rc && rc != -ENOMEM)
-				rc = arm_one(uffd, &areas[j]) ?: rc;
-		}
-		if (rc == -ENOMEM)
-			return rc;
+		rc = arm_areas(uffd, areas + i, k);
 	}
-	return 0;
+	return rc;
 }
 
 void arm_unregister(int uffd, const struct area *areas, size_t n)

@@ -7,7 +7,7 @@
 /* Bring a fresh descriptor into use; -EINVAL: the kernel has no async mode */
 WPROF_CHECKED int arm_api(int uffd);
 
-/* Register what is AREA_FRESH; sets BUSY and REFUSED. 0 or -ESRCH, -ENOMEM */
+/* Register what is AREA_FRESH, none of it armed; sets BUSY, REFUSED. 0 or -ENOMEM */
 WPROF_CHECKED int arm_register(int uffd, struct area *areas, size_t n);
 
 void arm_unregister(int uffd, const struct area *areas, size_t n);

@@ -145,12 +145,11 @@ static int unit_scan(struct sample *s, struct track *t, struct area *a, struct u
 	return u->armed ? unit_arm(t, start, end) : 0;
 }
 
-/* Other memory now: all of it is read, none of it is hot */
-static int sample_replaced(struct sample *s, struct track *t, struct area *a)
+/* Other memory now, read as new: none of it is hot */
+static void sample_replaced(struct sample *s, const struct area *a)
 {
 	for (size_t i = sample_find(s, a->start); i < s->now.n && s->now.v[i].start < a->end; i++)
 		s->now.v[i].gone = true;
-	return area_tracked(a) ? track_filter(t, a, a->start, a->end, true, &a->written) : 0;
 }
 
 int sample_scan(struct sample *s, struct track *t, struct area *a)
@@ -160,8 +159,10 @@ int sample_scan(struct sample *s, struct track *t, struct area *a)
 
 	if (rc < 0)
 		return rc;
-	if (!rc)
-		return sample_replaced(s, t, a);
+	if (!rc) {
+		sample_replaced(s, a);
+		return 0;
+	}
 	for (size_t i = sample_find(s, pos); i < s->now.n && s->now.v[i].start < a->end; i++) {
 		struct unit *u = &s->now.v[i];
 		uint64_t start = u->start > a->start ? u->start : a->start;

@@ -6,8 +6,16 @@
  * At each interval the mappings are read again and compared with those of the
  * interval before. What is not known to be registered is registered first, and
  * only then is everything scanned. So memory that is new needs no care of its
- * own: its pages were never armed, read written, and are reported and armed by
- * the same step as all others. Nothing is ever armed unread.
+ * own: its pages are not armed, read written, and are reported and armed by the
+ * same step as all others. Nothing is ever armed unread.
+ *
+ * Pages of memory that is not registered may be armed nevertheless, and a write
+ * does not change that: an mremap of memory never touched comes to it. Where it
+ * lands beside a registered VMA the kernel merges the two and then takes the
+ * context from the whole (seen on 6.18); older kernels leave the pages of any
+ * moved memory armed. Such pages would not be seen written any more. So what is
+ * registered is disarmed first, and a VMA that should be registered and is not
+ * counts as new, with all it holds.
  *
  *	event			what the kernel does		what we see
  *	mmap, brk, mremap away	a VMA without our context	a range not covered
@@ -160,6 +168,16 @@ static void area_inherit(struct area *a, const struct area *old, uint64_t shared
 	a->retries = old->retries;
 }
 
+/* A VMA of which a part is known: when it is not registered, all of it is new. */
+static void track_covered(struct track *t, struct area *a, bool same, uint64_t covered)
+{
+	a->flags |= same ? 0 : WPROF_VMA_CHANGED;
+	if (covered == a->end - a->start || scan_registered(&t->scan, a->start, a->end) == 1)
+		return;
+	a->state |= AREA_FRESH | AREA_REPLACED;
+	a->flags = WPROF_VMA_NEW;
+}
+
 /*
  * Compare a with the areas before that overlap it, from *k on. How much of it
  * was tracked says what it is; a part that was not is new.
@@ -187,14 +205,14 @@ static void track_compare(struct track *t, struct area *a, size_t *k)
 		}
 	}
 	if (covered)
-		a->flags |= same ? 0 : WPROF_VMA_CHANGED;
+		track_covered(t, a, same, covered);
 	else if (refused && t->number % TRACK_COUNT_AGE)
 		a->state |= AREA_REFUSED;
 	else if (idle && t->number % TRACK_COUNT_AGE)
 		a->state |= AREA_IDLE;
 	else if (!busy)
 		a->flags |= WPROF_VMA_NEW;
-	if (covered != a->end - a->start && !(a->state & (AREA_IDLE | AREA_REFUSED)))
+	if (!covered && !(a->state & (AREA_IDLE | AREA_REFUSED)))
 		a->state |= AREA_FRESH;
 }
 
@@ -216,7 +234,7 @@ static void track_look(struct track *t, struct area *a)
 static bool track_joins(const struct track *t, const struct area *a, const struct area *b)
 {
 	if (a->end != b->start || a->perms != b->perms || a->type != b->type ||
-	    (a->state | b->state) & (AREA_IDLE | AREA_REFUSED) ||
+	    (a->state | b->state) & (AREA_IDLE | AREA_REFUSED | AREA_REPLACED) ||
 	    (a->flags | b->flags) & WPROF_VMA_BUSY)
 		return false;
 	if (a->type != WPROF_HEAP && a->type != WPROF_ANONYMOUS)
@@ -235,7 +253,7 @@ static void area_join(struct area *a, const struct area *b)
 
 	joined.start = a->start;
 	joined.end = b->end;
-	joined.state |= (a->state & AREA_APART) | ((a->state | b->state) & AREA_FRESH);
+	joined.state |= (a->state & AREA_APART) | AREA_JOINED;
 	joined.populated = a->populated + b->populated;
 	joined.flags = WPROF_VMA_CHANGED;
 	if (!grown && joined.start == joined.old_start && joined.end == joined.old_end)
@@ -245,36 +263,37 @@ static void area_join(struct area *a, const struct area *b)
 
 static void track_compare_all(struct track *t)
 {
-	size_t k = 0, n = 0;
-	bool apart = false;
+	size_t k = 0;
 
+	for (size_t i = 0; i < t->now.n; i++) {
+		struct area *a = &t->now.v[i];
+
+		track_compare(t, a, &k);
+		track_look(t, a);
+		if (a->state & (AREA_IDLE | AREA_REFUSED) && i + 1 < t->now.n)
+			a[1].state |= AREA_APART;
+	}
+}
+
+/* What is not tracked parts the areas around it; what belongs together is joined. */
+static void track_join(struct track *t)
+{
+	size_t n = 0;
+
+	t->busy_bytes = 0;
 	for (size_t i = 0; i < t->now.n; i++) {
 		struct area a = t->now.v[i];
 
-		track_compare(t, &a, &k);
-		track_look(t, &a);
-		a.state |= apart ? AREA_APART : 0;
-		apart = a.state & (AREA_IDLE | AREA_REFUSED);
+		if (a.flags & WPROF_VMA_BUSY)
+			t->busy_bytes += a.end - a.start;
+		if (!area_tracked(&a) && i + 1 < t->now.n)
+			t->now.v[i + 1].state |= AREA_APART;
 		if (n && !(a.state & AREA_APART) && track_joins(t, &t->now.v[n - 1], &a))
 			area_join(&t->now.v[n - 1], &a);
 		else
 			t->now.v[n++] = a;
 	}
 	t->now.n = n;
-}
-
-/* Areas that were refused or are busy part those around them. */
-static void track_separate(struct track *t)
-{
-	t->busy_bytes = 0;
-	for (size_t i = 0; i < t->now.n; i++) {
-		const struct area *a = &t->now.v[i];
-
-		if (a->flags & WPROF_VMA_BUSY)
-			t->busy_bytes += a->end - a->start;
-		if (!area_tracked(a) && i + 1 < t->now.n)
-			t->now.v[i + 1].state |= AREA_APART;
-	}
 }
 
 static int track_follow(struct track *t)
@@ -285,29 +304,11 @@ static int track_follow(struct track *t)
 		return rc;
 	track_compare_all(t);
 	rc = arm_register(t->uffd, t->now.v, t->now.n);
-	track_separate(t);
+	track_join(t);
 	return rc;
 }
 
 /* ---- scanning -------------------------------------------------------------- */
-
-/* The memory at these addresses is not what was registered: do it now. */
-static int track_replaced(struct track *t, struct area *areas, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		int rc = scan_registered(&t->scan, areas[i].start, areas[i].end);
-
-		if (rc < 0)
-			return rc;
-		areas[i].state |= AREA_FRESH;
-		if (rc)
-			continue;
-		areas[i].state |= AREA_REPLACED;
-		areas[i].flags = WPROF_VMA_NEW;
-		areas[i].populated = areas[i].counted_at = 0;
-	}
-	return arm_register(t->uffd, areas, n);
-}
 
 int track_filter(struct track *t, const struct area *a, uint64_t pos, uint64_t end, bool rearm,
 		 uint64_t *n_pages)
@@ -322,52 +323,110 @@ int track_filter(struct track *t, const struct area *a, uint64_t pos, uint64_t e
 	return rc;
 }
 
+static int track_new(struct track *t, struct area *a, uint64_t pos)
+{
+	if (!area_tracked(a))
+		return 0;
+	return track_filter(t, a, pos > a->start ? pos : a->start, a->end, true, &a->written);
+}
+
+/*
+ * Several VMAs, one of which is not registered: which one only the mappings
+ * tell. What is read of them may be a little newer than the list.
+ */
+static int track_joined(struct track *t, struct area *a, uint64_t pos)
+{
+	struct maps_entry e;
+	int rc = maps_rewind(t->maps);
+
+	while (!rc && (rc = maps_next(t->maps, &e)) > 0) {
+		struct area part = {
+			.start = e.start > a->start ? e.start : a->start,
+			.end = e.end < a->end ? e.end : a->end,
+			.state = AREA_FRESH,
+		};
+
+		rc = part.start < part.end ? scan_registered(&t->scan, part.start, part.end) : 1;
+		if (!rc)
+			rc = arm_register(t->uffd, &part, 1);
+		if (rc < 0)
+			return rc;
+		rc = 0;
+		if (e.start >= a->end)
+			break;
+	}
+	a->flags = WPROF_VMA_CHANGED;
+	return rc < 0 ? rc : track_new(t, a, pos);
+}
+
+/* The memory at these addresses is not what was registered: do it now. */
+static int track_replaced(struct track *t, struct area *a)
+{
+	int rc;
+
+	if (a->state & AREA_JOINED)
+		return 0;
+	a->state |= AREA_FRESH | AREA_REPLACED;
+	a->flags = WPROF_VMA_NEW;
+	rc = arm_register(t->uffd, a, 1);
+	return rc;
+}
+
+/* An area that is not, or not all, registered, from pos on */
+static int track_again(struct track *t, struct area *a, uint64_t pos)
+{
+	int rc = track_replaced(t, a);
+
+	if (rc)
+		return rc;
+	return a->state & AREA_JOINED ? track_joined(t, a, pos) : track_new(t, a, pos);
+}
+
 int track_check(struct track *t, struct area *a)
 {
 	int rc = scan_registered(&t->scan, a->start, a->end);
 
 	if (rc)
 		return rc;
-	rc = track_replaced(t, a, 1);
-	return rc < 0 ? rc : 0;
+	rc = track_again(t, a, a->start);
+	return rc;
 }
 
 static int track_single(struct track *t, struct area *a)
 {
 	int rc = track_check(t, a);
 
-	if (rc < 0 || !area_tracked(a))
-		return rc < 0 ? rc : 0;
-	return track_filter(t, a, a->start, a->end, true, &a->written);
+	return rc > 0 ? track_filter(t, a, a->start, a->end, true, &a->written) : rc;
+}
+
+/* Something between pos and the end is not registered: area by area then */
+static int track_rest(struct track *t, struct area *areas, size_t n, uint64_t pos)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc >= 0; i++) {
+		struct area *a = &areas[i];
+
+		if (a->end <= pos)
+			continue;
+		rc = scan_registered(&t->scan, a->start, a->end);
+		if (!rc)
+			rc = track_again(t, a, pos);
+		else if (rc > 0)
+			rc = track_new(t, a, pos);
+	}
+	return rc;
 }
 
 /* n areas from pos on, which lies in the first */
 static int track_span(struct track *t, struct area *areas, size_t n, uint64_t pos)
 {
-	bool replaced = false;
 	int rc;
 
-	while ((rc = scan_span(&t->scan, areas, n, &pos, &t->runs))) {
-		if (rc == -EPERM && !replaced) {
-			replaced = true;
-			rc = track_replaced(t, areas, n);
-		} else if (rc == SCAN_FULL) {
-			rc = runs_grow(&t->runs);
-		} else {
-			break;
-		}
-		if (rc)
+	while ((rc = scan_span(&t->scan, areas, n, &pos, &t->runs)) == SCAN_FULL)
+		if ((rc = runs_grow(&t->runs)))
 			return rc;
-	}
-	if (rc != -EPERM)
-		return rc;
-	/* replaced again meanwhile: the filter skips what is not registered */
-	rc = 0;
-	for (size_t i = 0; i < n && !rc; i++)
-		if (area_tracked(&areas[i]) && areas[i].end > pos)
-			rc = track_filter(t, &areas[i], pos > areas[i].start ? pos : areas[i].start,
-					  areas[i].end, true, &areas[i].written);
-	return rc;
+	return rc == -EPERM ? track_rest(t, areas, n, pos) : rc;
 }
 
 int track_part(struct track *t, struct area *a, uint64_t start, uint64_t end)
@@ -377,6 +436,11 @@ int track_part(struct track *t, struct area *a, uint64_t start, uint64_t end)
 
 	a->written += part.written;
 	return rc;
+}
+
+static bool track_is_new(const struct area *a)
+{
+	return a->flags & WPROF_VMA_NEW || a->state & AREA_REPLACED;
 }
 
 /* How many areas from the first on one span can take. */
@@ -435,6 +499,11 @@ static int track_populated(struct track *t, struct area *a)
 	uint64_t pages = area_pages(t, a);
 	int64_t n;
 
+	if (track_is_new(a)) {
+		a->populated = a->written;
+		a->counted_at = t->number;
+		return 0;
+	}
 	if (two_phases && t->holes_written && a->candidates <= pages) {
 		a->populated = pages - a->candidates + a->written;
 		a->counted_at = t->number;
@@ -491,7 +560,7 @@ static int track_settle(struct track *t)
 		if (a->flags & WPROF_VMA_NEW)
 			t->first_written += a->written;
 		rc = track_populated(t, a);
-		if (!sample_has(t->sample, a))
+		if (!track_is_new(a) && !sample_has(t->sample, a))
 			track_choose(t, a);
 	}
 	return rc;

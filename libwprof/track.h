@@ -62,7 +62,7 @@ WPROF_CHECKED int track_interval(struct track *t);
 WPROF_CHECKED int track_filter(struct track *t, const struct area *a, uint64_t pos, uint64_t end,
 			       bool rearm, uint64_t *n_pages);
 
-/* 1: the area is what was registered; 0: it was replaced, and is registered now */
+/* 1: the area is what was registered; 0: it was replaced, and is read as new now */
 WPROF_CHECKED int track_check(struct track *t, struct area *a);
 
 /* Both phases over [start, end) of an area that was checked */

@@ -251,6 +251,35 @@ CASE(mremap__grown_in_place, "Memory grown in place keeps what was armed and sho
 	kid_end(&k);
 }
 
+CASE(mremap__untouched_beside_registered,
+     "Untouched memory moved beside other memory takes no write of that one with it")
+{
+	struct kid k;
+	long p = 0x70000000, q = 0x78000000;
+
+	kid_start(&k);
+	kid_mmap_at(&k, p, 32 * PAGE, PROT_READ | PROT_WRITE, KID_ANON | MAP_FIXED);
+	kid_mmap_at(&k, q, 32 * PAGE, PROT_READ | PROT_WRITE, KID_ANON | MAP_FIXED);
+	kid_write(&k, p, 32);
+	kid_profile(&k, NULL);
+	kid_sample(&k);
+	ATF_REQUIRE_EQ(p + 32 * (long)PAGE,
+		       kid_call(&k, mremap, q, 32 * (long)PAGE, 32 * (long)PAGE,
+				MREMAP_MAYMOVE | MREMAP_FIXED, p + 32 * (long)PAGE));
+	kid_write(&k, p + 4 * (long)PAGE, 16);
+	kid_sample(&k);
+	kid_invariants(&k);
+	/* the kernel may have lost track of the others: then they count too */
+	ATF_CHECK_EQ(16, kid_written(&k, p + 4 * (long)PAGE, 16 * PAGE));
+	ATF_CHECK(kid_written(&k, p, 32 * PAGE) == 16 || kid_vma(&k, p)->flags & WPROF_VMA_NEW);
+	for (int i = 0; i < 3; i++) {
+		kid_write(&k, p + 5 * (long)PAGE, 1);
+		kid_sample(&k);
+		ATF_CHECK_EQ(1, kid_written(&k, p, 64 * PAGE));
+	}
+	kid_end(&k);
+}
+
 CASE(brk__growth_is_read_first, "A heap that grows is read before it is armed, and stays one VMA")
 {
 	struct kid k;
@@ -661,6 +690,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, mprotect__new_and_read_only);
 	ATF_TP_ADD_TC(tp, mremap__moved);
 	ATF_TP_ADD_TC(tp, mremap__grown_in_place);
+	ATF_TP_ADD_TC(tp, mremap__untouched_beside_registered);
 	ATF_TP_ADD_TC(tp, brk__growth_is_read_first);
 	ATF_TP_ADD_TC(tp, stack__growth);
 	ATF_TP_ADD_TC(tp, dontneed__dropped_pages_are_not_populated);
