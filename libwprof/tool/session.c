@@ -41,7 +41,12 @@ int session_open_profile(const struct options *o, const struct target *t, struct
 	int rc;
 
 	session_profile_opts(o, &opts);
-	rc = wprof_open(t->pid, &opts, w, &why);
+	/* a wrapper may execute what it wraps just now */
+	for (int tries = 0; tries < 5; tries++) {
+		rc = wprof_open(t->pid, &opts, w, &why);
+		if (!rc || why.reason != WPROF_EXECED)
+			break;
+	}
 	if (!rc)
 		return 0;
 	if (why.reason == WPROF_ENDED || (t->started && why.reason == WPROF_NO_PROCESS))

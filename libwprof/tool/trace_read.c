@@ -138,11 +138,13 @@ static int open_header(struct trace_reader *r)
 	const char *format = NULL;
 	int rc = read_line(r, TRACE_HEADER_MAX);
 
+	if (ferror(r->f))
+		return rc;
 	/* a file cut within its header has shown nothing of a trace yet */
 	if (rc <= 0 || parse_line(r) ||
 	    !json_get_text(r->json, "format", &format) || strcmp(format, "wprof.trace")) {
-		snprintf(r->why, sizeof(r->why), "%s", r->len || rc < 0 ? "not a trace" :
-			 "empty, so no trace");
+		snprintf(r->why, sizeof(r->why), "%s", rc == 0 && r->len == 0 ?
+			 "empty, so no trace" : "not a trace");
 		return -1;
 	}
 	r->header_json = r->json;
