@@ -1,0 +1,188 @@
+# shellcheck shell=sh
+# Booting: QEMU's arguments, the choice between KVM and emulation, watching.
+
+boot_limit_s=120 # until /init runs; TCG needs 3 s, a busy machine more
+
+# qemu_args KERNEL INITRD ACCEL
+qemu_args()
+{
+	cpu=max${la57:+,la57=$la57}
+	case $3 in
+	kvm) accel=kvm ;;
+	*) accel=tcg,thread=$(kernel_field "$1" 3) ;;
+	esac
+	printf '%s\n' -accel "$accel" -cpu "$cpu" -smp "$cpus" -m "$memory_mb" \
+		-nic none -no-reboot -nodefaults -display none -monitor none \
+		-kernel "$cache/kernels/$1/vmlinuz" -initrd "$2"
+}
+
+# A soft lockup or a stall under emulation says that this machine is busy.
+kernel_line='console=ttyS0 panic=-1 nosoftlockup nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1'
+
+# kvm_works KERNEL: a short boot proves it; the answer is kept until the next
+# boot of this machine, for a KVM that hangs would cost the time each run
+kvm_works()
+{
+	[ -w /dev/kvm ] || return 1
+	key=$(cat /proc/sys/kernel/random/boot_id 2> /dev/null)
+	known=$cache/kvm-probe
+	if ! grep -q "^$key " "$known" 2> /dev/null; then
+		answer=no
+		! locked kvm kvm_probe "$1" || answer=yes
+		echo "$key $answer" > "$known"
+	fi
+	[ "$(cut -d' ' -f2 "$known")" = yes ]
+}
+
+kvm_probe()
+{
+	dir=$(entry_new) || return 1
+	mkdir -p "$dir/root/job"
+	cp "$kt/guest/init" "$dir/root/init"
+	echo 'exit 0' > "$dir/root/job/run"
+	guest_options > "$dir/root/job/options"
+	(cd "$dir/root" && find . -mindepth 1 | cpio --quiet -o -H newc -R 0:0) | cat "$root/skeleton.cpio" - > "$dir/initrd"
+	qemu_args "$1" "$dir/initrd" kvm > "$dir/args"
+	timeout -k 1 15 xargs -d '\n' -a "$dir/args" qemu-system-x86_64 -append "$kernel_line" \
+		-serial "file:$dir/console" > /dev/null 2>&1 < /dev/null || :
+	rc=1
+	! grep -q 'procscope-guest: exit 0' "$dir/console" 2> /dev/null || rc=0
+	rm -rf "$dir"
+	return "$rc"
+}
+
+guest_options()
+{
+	echo "modules='${modules:-}' sysctls='${sysctls:-}' thp='${thp:-}' swap_mb='${swap_mb:-0}' tty_mode='${tty_mode:-}'"
+}
+
+# ---- options of a boot, the same for run, shell and check
+cpus=2 memory_mb=1536 la57='' thp='' swap_mb=0 sysctls='' modules='' extras='' limit_s=600 accel=auto tty_mode=''
+
+guest_options_help='
+  --cpus N        processors (2)          --memory MB      memory (1536)
+  --la57 off      4-level page tables     --thp MODE       always, madvise or never
+  --swap MB       compressed swap space   --sysctl K=V     may be given again
+  --modules "M"   kernel modules to load  --with EXTRA     of kernel-tests/extras, again
+  --timeout S     end the guest (600)     --accel A        auto, kvm or tcg
+  --build DIR     what to take along (build)'
+
+number() { case $2 in ''|*[!0-9]*) usage "$1 takes a number, not '$2'" ;; esac; }
+
+# guest_option OPTION VALUE: takes one of those above
+guest_option()
+{
+	case $1 in
+	--cpus) number "$@"; cpus=$2 ;;
+	--memory) number "$@"; memory_mb=$2 ;;
+	--swap) number "$@"; swap_mb=$2 ;;
+	--timeout) number "$@"; limit_s=$2 ;;
+	--la57) case $2 in on|off) la57=$2 ;; *) usage "--la57 takes on or off, not '$2'" ;; esac ;;
+	--thp) case $2 in always|madvise|never) thp=$2 ;; *) usage "--thp takes always, madvise or never, not '$2'" ;; esac ;;
+	--accel) case $2 in auto|kvm|tcg) accel=$2 ;; *) usage "--accel takes auto, kvm or tcg, not '$2'" ;; esac ;;
+	--sysctl) case $2 in *[!A-Za-z0-9._=/-]*|'') usage "--sysctl takes NAME=VALUE, not '$2'" ;; esac
+		sysctls="$sysctls $2" ;;
+	--modules) case $2 in *[!A-Za-z0-9_\ ]*) usage "--modules takes names, not '$2'" ;; esac
+		modules="$modules $2" ;;
+	--with) table_line extras "$2" > /dev/null || usage "no '$2' in kernel-tests/extras"
+		extras="$extras $2" modules="$modules $(extra_modules "$2")" ;;
+	--build) build=$2 ;;
+	*) usage "unknown option '$1'" ;;
+	esac
+}
+
+# guest_prepare KERNEL DIR: the cache is filled; DIR/initrd is ready. The job
+# runs DIR/job/run in the guest.
+guest_prepare()
+{
+	need_program qemu-system-x86_64 qemu-system-x86
+	kernel_ready "$1" || exit 1
+	root_ready
+	for x in $extras; do extra_ready "$x" || exit 1; done
+	guest_options > "$2/job/options"
+	cp "$kt/guest/init" "$2/job/init"
+	job_make "$top" "$top/$build" "$2/job" "$2/job.cpio"
+	(cd "$cache" && cat "$root/skeleton.cpio" "$root/root.cpio" "kernels/$1/modules.cpio" \
+		$(for x in $extras; do echo "extras/$x/root.cpio"; done)) | cat - "$2/job.cpio" > "$2/initrd" ||
+		die "making the guest's memory image failed: is there room? ($(df -Ph "$2" | awk 'NR == 2 { print $4 " free on " $6 }'))"
+	rm -rf "$2/job" "$2/job.skel" "$2/job.cpio" "$2/job.libs" "$2/job.tree"
+}
+
+# guest_boot KERNEL DIR: boots DIR/initrd. The job's output is on stdout, the
+# console in DIR/console. Sets $guest_status to the job's exit status, or to
+# nothing with the cause in $guest_died.
+guest_boot()
+{
+	[ "$accel" != auto ] || { accel=tcg; ! kvm_works "$1" || accel=kvm; }
+	qemu_args "$1" "$2/initrd" "$accel" > "$2/args"
+	rm -f "$2/rc" "$2/console"
+	: > "$2/console"
+	{
+		rc=0
+		timeout --foreground -k 5 $((limit_s + 60)) xargs -d '\n' -a "$2/args" \
+			sh -c 'echo $$ > "$0"; exec qemu-system-x86_64 "$@"' "$2/pid" \
+			-append "$kernel_line" -serial "file:$2/console" \
+			-chardev stdio,id=job,signal=off -serial chardev:job < "${guest_stdin:-/dev/null}" 2> "$2/qemu.err" || rc=$?
+		echo "$rc" > "$2/rc.new" && mv "$2/rc.new" "$2/rc"
+	} &
+	trap 'guest_kill "$2"; exit 130' INT TERM HUP
+	guest_watch "$2"
+	wait
+	trap - INT TERM HUP
+	guest_verdict "$2"
+	rm -f "$2/initrd" "$2/pid" "$2/args"
+}
+
+guest_kill() { kill "$(cat "$1/pid" 2> /dev/null)" 2> /dev/null || :; }
+
+# guest_watch DIR: until QEMU is gone, ending it when it takes too long
+guest_watch()
+{
+	begun=$(date +%s) guest_died=''
+	until [ -f "$1/rc" ]; do
+		sleep 0.2
+		took=$(($(date +%s) - begun))
+		if [ "$took" -ge "$limit_s" ]; then
+			guest_died="still running after $limit_s s"
+		elif [ "$took" -ge "$boot_limit_s" ] && ! grep -q 'procscope-guest: up' "$1/console"; then
+			guest_died="hung at boot: no /init after $boot_limit_s s"
+		else
+			continue
+		fi
+		guest_kill "$1"
+		break
+	done
+}
+
+guest_verdict()
+{
+	guest_status=$(sed -n 's/.*procscope-guest: exit \([0-9]*\).*/\1/p' "$1/console" | tail -n 1)
+	[ -z "$guest_died" ] || { guest_status=; return 0; }
+	[ -z "$guest_status" ] || return 0
+	if grep -q 'Kernel panic' "$1/console"; then
+		guest_died="kernel panic: $(sed -n 's/.*Kernel panic[^:]*: //p' "$1/console" | tr -d '\r' | head -n 1)"
+	elif [ "$(cat "$1/rc")" != 0 ]; then
+		guest_died="QEMU ended with status $(cat "$1/rc"): $(grep . "$1/qemu.err" | tail -n 1)"
+	elif ! grep -q 'procscope-guest: up' "$1/console"; then
+		guest_died='ended before /init'
+	else
+		guest_died='ended in the middle of the job'
+	fi
+}
+
+# Kernel messages that fail a run, however the tests went. What user programs
+# do (segfault, general protection fault without Oops) is not among them.
+kernel_faults()
+{
+	cat "$@" 2> /dev/null | tr -d '\r' |
+		grep -E 'WARNING: |BUG: |kernel BUG at|Oops[: -]|Kernel panic|UBSAN: |INFO: task .* blocked for more' |
+		sed 's/^\[ *[0-9.]*\] *//' | sort -u | head -n 5
+}
+
+# last_lines DIR: the end of the console, for a failure
+last_lines()
+{
+	echo "--- last lines of the console ($1/console):"
+	tr -d '\r' < "$1/console" | grep . | tail -n 15
+	grep . "$1/qemu.err" | tail -n 3 || :
+}
