@@ -73,22 +73,22 @@ demo:
 	@./scripts/demo $B
 
 check:
-	@./scripts/need build check
+	@./scripts/need build check $(if $(T)$(filter none,$(K)),,kernels)
 	@$(MAKE) --no-print-directory all-tests
-	@./scripts/check $B $(T)
+	@K='$(K)' ./scripts/check $B $(T)
 
 lint:
 	@./scripts/need build lint
 	@./scripts/lint $B
 
 asan:
-	@$(MAKE) --no-print-directory check B=build-asan \
+	@$(MAKE) --no-print-directory check K=none B=build-asan \
 		CFLAGS='-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined' \
 		LDFLAGS='-fsanitize=address,undefined' \
 		LSAN_OPTIONS="suppressions=$(CURDIR)/scripts/lsan.supp:print_suppressions=0"
 
 tsan:
-	@$(MAKE) --no-print-directory check B=build-tsan \
+	@$(MAKE) --no-print-directory check K=none B=build-tsan \
 		CFLAGS='-O1 -g -fsanitize=thread' LDFLAGS='-fsanitize=thread'
 
 clean:
