@@ -81,10 +81,33 @@ all: $(shim)
 ctx-tool-src := $(wildcard $d/tool/*.c)
 ctx-tool-obj := $(ctx-tool-src:%.c=$B/%.o)
 objects      += $(ctx-tool-obj)
-$(ctx-tool-obj): mod-cppflags = -Ilibctx $$($(PKG_CONFIG) --cflags jansson)
+$(ctx-tool-obj): mod-cppflags = -Ilibctx $$($(PKG_CONFIG) --cflags jansson) $(watch-cppflags)
 $B/bin/pctx: $(ctx-tool-obj) $B/$d/internal.a
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $$($(PKG_CONFIG) --libs jansson libprotobuf-c) -lpthread
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ \
+		$$($(PKG_CONFIG) --libs jansson libprotobuf-c $(watch-pkg)) -lpthread
+
+# `pctx watch` is told of publications by an eBPF program, if this machine can
+# build one: clang for bpf, bpftool, libbpf. Without, it looks again and again.
+BPFTOOL   ?= $(or $(shell command -v bpftool),$(wildcard /usr/sbin/bpftool))
+BPF_CLANG ?= clang
+watch-can := $(and $(BPFTOOL),$(filter x86_64,$(shell uname -m)),$(shell \
+	     $(PKG_CONFIG) --exists libbpf && $(BPF_CLANG) --print-targets 2>/dev/null | grep -w bpf))
+ifneq ($(watch-can),)
+watch-cppflags := -DHAVE_WATCH_BPF -I$B/libctx/tool/bpf
+watch-pkg      := libbpf
+$B/$d/tool/notify.o: $B/$d/tool/bpf/watch.skel.h
+else
+$(info pctx watch: built without eBPF (needs clang, bpftool, libbpf-dev on x86-64); it will poll)
+endif
+
+$B/%.bpf.o: %.bpf.c $d/tool/bpf/watch_event.h
+	@mkdir -p $(@D)
+	$(call say,BPF)$(BPF_CLANG) -target bpf -O2 -g -Wall -Werror -Wno-unused-parameter \
+		-I/usr/include/$$($(CC) -print-multiarch) -D__TARGET_ARCH_x86 -c -o $@ $<
+
+$B/%.skel.h: $B/%.bpf.o
+	$(call say,SKEL)$(BPFTOOL) gen skeleton $< name $(*F)_bpf > $@
 
 bin-programs += $B/bin/pctx
 all: $B/bin/pctx
@@ -121,3 +144,12 @@ $(call atf-c-tests,$d): $B/$d/internal.a
 $(call atf-c-tests,$d): libs = $(ctx-libs)
 $(addsuffix .o,$(call atf-c-tests,$d)): mod-cppflags = -I$B/libctx/proto -Ilibctx
 $(addsuffix .o,$(call atf-c-tests,$d)): | $(ctx-pb)
+
+# ---- programs that tests call
+ctx-helpers := $(patsubst $d/tests/helpers/%.c,$B/$d/tests/helpers/%,$(wildcard $d/tests/helpers/*.c))
+objects     += $(ctx-helpers:=.o)
+$(addsuffix .o,$(ctx-helpers)): mod-cppflags = -I$B/libctx/proto -Ilibctx -Ilibctx/tool
+$(ctx-helpers): %: %.o $B/$d/tool/otlp_json.o $B/$d/internal.a
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ \
+		$$($(PKG_CONFIG) --libs jansson libprotobuf-c) -lpthread
+all-tests: $(ctx-helpers)

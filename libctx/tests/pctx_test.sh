@@ -28,7 +28,8 @@ usage__refused_body()
 {
 	for args in "" frob "read" "read x" "read 0" "read -1" "read 1 2" "read 4194305" "read 1x" \
 		"read --nonsense 1" "list extra" "list --mappings-max 0" \
-		"list --mappings-max 12x" "list --procfs"; do
+		"list --mappings-max 12x" "list --procfs" "watch x" "watch --interval 0" \
+		"watch --count 0"; do
 		# shellcheck disable=SC2086 # several words on purpose
 		atf_check -s exit:2 -o empty -e match:pctx "$bin/pctx" $args
 	done
@@ -169,6 +170,120 @@ list__procfs_cleanup()
 	umount host 2> /dev/null || true
 }
 
+# The helper that does what it is told; its answers are "PID RESULT".
+helper_start()
+{
+	mkfifo orders answers
+	"$(atf_get_srcdir)/helpers/publisher" < orders > answers &
+	exec 8> orders 9< answers
+}
+
+tell()
+{
+	echo "$*" >&8
+	read -r pid result <&9
+	[ "$result" = 0 ] || atf_fail "$*: $result"
+	echo "$pid" > pid
+}
+
+watch__life()
+{
+	helper_start
+	tell publish one
+	"$bin/pctx" watch --json --count 5 "$@" "$(cat pid)" > events &
+	watcher=$!
+	await 2
+	tell publish two
+	await 3
+	tell withdraw
+	await 4
+	tell publish three
+	await 5
+	kill "$(cat pid)"
+	wait "$watcher" || atf_fail "watch: $?"
+	atf_check -o inline:'publish one\nupdate two\nwithdraw \npublish three\nexit \n' jq -r \
+		'select(.event) | "\(.event) \(.context.resource.attributes[0].value.stringValue // "")"' \
+		events
+}
+
+# Until the watcher has written so many lines.
+await()
+{
+	until [ "$(wc -l < events)" -ge "$1" ]; do
+		kill -0 "$watcher" || atf_fail "watch ended: $(cat events)"
+	done
+}
+
+# Until the watcher has told event $1 of the helper.
+await_event()
+{
+	until [ -n "$(jq -r "select(.pid == $(cat pid) and .event == \"$1\").pid" events)" ]; do
+		kill -0 "$watcher" || atf_fail "watch ended: $(cat events)"
+	done
+}
+
+atf_test_case watch__poll
+watch__poll_head()
+{
+	atf_set "descr" "watch tells publish, update, withdrawal and exit by looking again and again"
+	atf_set "require.progs" "jq"
+	atf_set "timeout" "30"
+}
+watch__poll_body()
+{
+	watch__life --poll --interval 20
+	atf_check -o inline:'{"format":"pctx.watch","version":1,"source":"poll"}\n' head -n 1 events
+}
+watch__poll_cleanup() { publisher_stop; }
+
+atf_test_case watch__ebpf
+watch__ebpf_head()
+{
+	atf_set "descr" "watch is told of a publication by the kernel, long before it would look"
+	atf_set "require.progs" "jq"
+	atf_set "require.user" "root"
+	atf_set "timeout" "30"
+}
+watch__ebpf_body()
+{
+	helper_start
+	"$bin/pctx" watch --json --interval 3600000 > events 2> why &
+	watcher=$!
+	await 1
+	if grep -q '"source":"poll"' events; then
+		kill "$watcher"
+		atf_skip "no eBPF here: $(cat why)"
+	fi
+	tell publish one
+	await_event publish
+	tell publish two
+	await_event update
+	kill -INT "$watcher"
+	wait "$watcher" || atf_fail "watch: $?"
+}
+watch__ebpf_cleanup() { publisher_stop; }
+
+atf_test_case watch__bad_targets
+watch__bad_targets_head()
+{
+	atf_set "descr" "A process to watch that is not there, or ends, is told and not waited for"
+	atf_set "timeout" "20"
+}
+watch__bad_targets_body()
+{
+	true & wait $!
+	atf_check -s exit:1 -e match:'no such process' "$bin/pctx" watch $!
+	sleep 60 &
+	echo $! > pid
+	"$bin/pctx" watch --json --poll --interval 20 $! > events &
+	watcher=$!
+	await 1
+	kill "$(cat pid)"
+	wait "$watcher" || atf_fail "watch: $?"
+	atf_check -o match:'pctx.watch' cat events
+}
+watch__bad_targets_cleanup() { publisher_stop; }
+
 atf_test_case output__full_disk
 output__full_disk_head()
 {
@@ -191,5 +306,8 @@ atf_init_test_cases()
 	atf_add_test_case read__fallback
 	atf_add_test_case list__finds
 	atf_add_test_case list__procfs
+	atf_add_test_case watch__poll
+	atf_add_test_case watch__ebpf
+	atf_add_test_case watch__bad_targets
 	atf_add_test_case output__full_disk
 }

@@ -16,6 +16,7 @@ static const struct command {
 } commands[] = {
 	{ "read", read_main, "pctx read", "show the context of one process" },
 	{ "list", list_main, "pctx list", "all processes that published one" },
+	{ "watch", watch_main, "pctx watch", "publications as they happen" },
 	{ "run", run_main, "pctx run", "run a program that publishes one" },
 };
 

@@ -5,13 +5,17 @@
 #include "record.h"
 #include "show.h"
 
+json_t *record_text(const char *text)
+{
+	return text[0] ? otlp_json_text(text, strlen(text)) : json_null();
+}
+
 json_t *record_new(const char *procfs, pid_t pid)
 {
 	char comm[64];
 
 	comm_read(procfs, pid, comm, sizeof(comm));
-	return json_pack("{s:i, s:o}", "pid", (int)pid, "command",
-			 comm[0] ? otlp_json_text(comm, strlen(comm)) : json_null());
+	return json_pack("{s:i, s:o}", "pid", (int)pid, "command", record_text(comm));
 }
 
 bool record_context(json_t *record, const struct pctx_context *context)
@@ -30,10 +34,9 @@ int record_print(json_t *record)
 	int rc = record ? json_dumpf(record, stdout, JSON_COMPACT) : -1;
 
 	json_decref(record);
-	if (rc) {
+	if (rc || putchar('\n') == EOF) {
 		cli_error("cannot write the output: out of memory, or nobody reads it");
 		return CLI_FAILED;
 	}
-	putchar('\n');
 	return CLI_DONE;
 }

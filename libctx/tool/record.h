@@ -10,6 +10,9 @@
 /** record_new() - an object with pid and command; NULL: no memory */
 json_t *record_new(const char *procfs, pid_t pid);
 
+/** record_text() - a JSON string, or null for ""; NULL: no memory */
+json_t *record_text(const char *text);
+
 /** record_context() - add published_at_ns and context; false: no memory */
 bool record_context(json_t *record, const struct pctx_context *context);
 
