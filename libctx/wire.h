@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** WIRE_DEPTH_MAX - message levels, the outermost included; as Google's parsers */
-#define WIRE_DEPTH_MAX 100
+/** WIRE_DEPTH_MAX - the outermost message and 100 levels in it, as Google's parsers */
+#define WIRE_DEPTH_MAX 101
 
 /** WIRE_REPEATS_MAX - times that one message may hold its singular messages again */
 #define WIRE_REPEATS_MAX 64
