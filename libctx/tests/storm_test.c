@@ -92,7 +92,9 @@ static void library_writer(int step, void *arg)
 {
 	(void)arg;
 	publish_number(0);
-	for (int64_t i = 1; step; i++)
+	if (!step)
+		return;
+	for (int64_t i = 1;; i++)
 		publish_number(i);
 }
 
@@ -117,7 +119,7 @@ static void in_place_writer(int step, void *arg)
 	(void)arg;
 	if (!h)
 		h = craft_mapping(PAGE);
-	for (uint64_t number = 0; !number || step; number++) {
+	for (uint64_t number = 0; number < (step ? UINT64_MAX : 1); number++) {
 		volatile uint64_t *published = &h->published_at_ns;
 		size_t len = number % TEXT_MAX;
 
