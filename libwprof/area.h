@@ -43,4 +43,7 @@ struct runs {
 	uint64_t border;		/* a run that starts here continues no other */
 };
 
+/* Room for at least one more batch of a scan: 0 or -ENOMEM */
+WPROF_CHECKED int runs_grow(struct runs *runs);
+
 #endif

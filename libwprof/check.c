@@ -162,8 +162,8 @@ static int probe_category(uint64_t mask)
 	return rc < 0 ? rc : 1;
 }
 
-/* A page just written reads soft-dirty, where the kernel has that */
-static int probe_soft_dirty(void)
+/* A page just written reads soft-dirty, where the kernel has that: 1, 0, -errno */
+int profile_soft_dirty(void)
 {
 	size_t page;
 	uint64_t entry = 0;
@@ -179,7 +179,9 @@ static int probe_soft_dirty(void)
 	if (fd >= 0)
 		close(fd);
 	munmap(p, page);
-	return rc ? rc : !!(entry & UAPI_PM_SOFT_DIRTY);
+	if (!rc && entry & UAPI_PM_SOFT_DIRTY)
+		return probe_category(UAPI_PAGE_IS_SOFT_DIRTY);
+	return rc;
 }
 
 /*
@@ -242,7 +244,7 @@ static void check_kernel(struct check *c)
 	rc = probe_category(UAPI_PAGE_IS_GUARD);
 	check_add(c, "guard_regions", rc < 0 ? -1 : rc, false, "the scan %s guard regions (6.15)",
 		  rc > 0 ? "knows" : "does not know");
-	rc = probe_soft_dirty();
+	rc = profile_soft_dirty();
 	check_add(c, "soft_dirty", rc < 0 ? -1 : rc, false, rc > 0 ?
 		  "the kernel has it: CRIU can pre-dump" :
 		  "built without CONFIG_MEM_SOFT_DIRTY: no CRIU pre-dump, no --soft-dirty");

@@ -143,6 +143,9 @@ static void profile_totals(struct wprof *w)
 	iv->n_vmas = w->n_vmas;
 	iv->runs = w->track.runs.v;
 	iv->n_runs = w->track.runs.n;
+	iv->soft_dirty_pages = w->soft.pages;
+	iv->soft_dirty_runs = w->soft.runs.v;
+	iv->n_soft_dirty_runs = w->soft.runs.n;
 	iv->cost.scan_ns = w->track.scan_ns;
 	iv->cost.n_scans = w->track.n_calls;
 	iv->cost.faults = iv->written_pages - w->track.first_written - w->estimated_pages;
@@ -152,6 +155,8 @@ static int profile_interval(struct wprof *w)
 {
 	int rc = track_interval(&w->track);
 
+	rc = rc ?: soft_interval(&w->soft, &w->track);
+	rc = rc ?: huge_note_written(&w->huge, &w->track);
 	rc = rc ?: profile_vmas(w);
 	rc = rc ?: profile_heat(w);
 	return rc ?: profile_hot(w);
@@ -171,7 +176,7 @@ static int profile_ended(struct wprof *w)
 	w->ended = profile_alive(w) ?: -ESTALE;
 	w->interval.ended = true;
 	w->n_vmas = 0;
-	w->track.runs.n = 0;
+	w->track.runs.n = w->soft.runs.n = w->soft.pages = 0;
 	return 0;
 }
 
@@ -337,6 +342,18 @@ static int profile_target(struct wprof *w, struct wprof_why *why)
 	return rc ? why_system(why, rc, "cannot look into process %d", (int)w->pid) : 0;
 }
 
+static int profile_soft(struct wprof *w, struct wprof_why *why)
+{
+	int rc = soft_open(&w->soft, w->pid, w->opts.flags);
+
+	if (rc == -EOPNOTSUPP)
+		return why_set(why, WPROF_NO_KERNEL, "this kernel was built without soft-dirty "
+			       "(CONFIG_MEM_SOFT_DIRTY): profile without it");
+	if (rc)
+		return why_system(why, rc, "cannot clear soft-dirty of process %d", (int)w->pid);
+	return 0;
+}
+
 /* Everything from a descriptor on that nothing was asked of yet */
 static int profile_start(struct wprof *w, struct wprof_why *why)
 {
@@ -362,9 +379,13 @@ static int profile_start(struct wprof *w, struct wprof_why *why)
 		return why_system(why, rc, "cannot register the memory of process %d",
 				  (int)w->pid);
 	w->last_ns = profile_now_ns();
-	profile_vmas(w);
+	w->huge.on = w->opts.flags & WPROF_F_COLLAPSE;
+	rc = huge_note_all(&w->huge, &w->track);
+	rc = rc ?: profile_vmas(w);
+	if (rc)
+		return why_system(why, rc, "cannot begin with process %d", (int)w->pid);
 	profile_totals(w);
-	return 0;
+	return profile_soft(w, why);
 }
 
 int profile_attach(pid_t pid, int uffd, const struct wprof_opts *opts, struct wprof **out,
@@ -455,6 +476,9 @@ void wprof_close(struct wprof *w)
 		return;
 	if (w->uffd >= 0)
 		close(w->uffd);
+	huge_give_back(&w->huge, w->pidfd);
+	huge_close(&w->huge);
+	soft_close(&w->soft);
 	sample_close(w->track.sample);
 	track_close(&w->track);
 	if (w->pidfd >= 0)

@@ -2,6 +2,7 @@
 #ifndef WPROF_PROFILE_H
 #define WPROF_PROFILE_H
 
+#include "beside.h"
 #include "heat.h"
 #include "sample.h"
 #include "track.h"
@@ -18,6 +19,8 @@ struct wprof {
 	struct wprof_opts opts;		/* defaults filled in */
 	struct track track;
 	struct heat *heat;
+	struct soft soft;
+	struct huge huge;
 	uint64_t last_ns;
 	uint64_t next_armed;
 	uint64_t estimated_pages;	/* of the written ones in the last interval */
@@ -38,6 +41,9 @@ WPROF_CHECKED int profile_attach(pid_t pid, int uffd, const struct wprof_opts *o
 
 /* Has the kernel what we need? 0 or -EOPNOTSUPP */
 WPROF_CHECKED int profile_kernel(struct wprof_why *why);
+
+/* Can soft-dirty pages be scanned for? 1, 0 or -errno */
+int profile_soft_dirty(void);
 
 /* Does a scan report registered pages that do not exist as written? 1 or 0 */
 int profile_holes_written(void);

@@ -42,7 +42,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -71,18 +70,6 @@ void scan_close(struct scan *s)
 	if (s->fd >= 0)
 		close(s->fd);
 	s->fd = -1;
-}
-
-int runs_grow(struct runs *runs)
-{
-	size_t cap = runs->cap ? 2 * runs->cap : 4 * SCAN_VEC;
-	struct wprof_run *v = realloc(runs->v, cap * sizeof(*v));
-
-	if (!v)
-		return -ENOMEM;
-	runs->v = v;
-	runs->cap = cap;
-	return 0;
 }
 
 static void runs_add(struct runs *runs, uint64_t start, uint64_t n_pages,
@@ -135,6 +122,7 @@ static struct uapi_pm_scan_arg scan_arg(enum scan_what what, bool rearm)
 		[SCAN_WRITTEN] = UAPI_PAGE_IS_WRITTEN,
 		[SCAN_POPULATED] = 0,
 		[SCAN_SOFT_DIRTY] = UAPI_PAGE_IS_SOFT_DIRTY,
+		[SCAN_HUGE] = UAPI_PAGE_IS_HUGE,
 	};
 
 	return (struct uapi_pm_scan_arg){

@@ -22,7 +22,8 @@ struct scan {
 enum scan_what {
 	SCAN_WRITTEN,			/* data pages written since they were armed */
 	SCAN_POPULATED,			/* data pages */
-	SCAN_SOFT_DIRTY			/* data pages with the soft-dirty bit */
+	SCAN_SOFT_DIRTY,		/* data pages with the soft-dirty bit */
+	SCAN_HUGE			/* data pages that are part of a huge one */
 };
 
 /* SCAN_FULL: no room for another batch of runs; grow them and call again */
@@ -55,7 +56,5 @@ WPROF_CHECKED int scan_any(struct scan *s, uint64_t start, uint64_t end);
 
 /* The first page of [start, end) that is data and can be armed: 1, 0 or -errno */
 WPROF_CHECKED int scan_armable(struct scan *s, uint64_t start, uint64_t end);
-
-WPROF_CHECKED int runs_grow(struct runs *runs);
 
 #endif

@@ -81,7 +81,7 @@ enum wprof_arming {
 #define WPROF_CHUNK		(2u << 20)
 
 /** flags of struct wprof_opts */
-#define WPROF_F_SOFT_DIRTY		(1u << 0)	/* read bit 55 beside, never clear it */
+#define WPROF_F_SOFT_DIRTY		(1u << 0)	/* read soft-dirty beside, never clear it */
 #define WPROF_F_CLEAR_SOFT_DIRTY	(1u << 1)	/* and clear it: CRIU then loses pages */
 #define WPROF_F_COLLAPSE		(1u << 2)	/* give split huge pages back on close */
 
@@ -147,6 +147,9 @@ struct wprof_interval {
 	const struct wprof_run *runs;	/* ascending, never adjacent within a VMA */
 	size_t n_runs;
 	struct wprof_cost cost;
+	uint64_t soft_dirty_pages;	/* WPROF_F_SOFT_DIRTY: populated and soft-dirty */
+	const struct wprof_run *soft_dirty_runs;
+	size_t n_soft_dirty_runs;
 };
 
 /** struct wprof_region - memory that is hot now; adjacent regions are merged */
