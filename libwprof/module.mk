@@ -47,9 +47,10 @@ libexec-programs += $B/libexec/wprof-inject
 
 $(inject-obj): mod-cppflags = -Ilibwprof
 
+# -z now: no symbol is to be looked up while a target waits
 $B/libexec/wprof-inject: $(inject-obj)
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-z,now -o $@ $^
 
 all: $B/libexec/wprof-inject
 

@@ -70,9 +70,23 @@
 
 #define SYSCALL_STOP		(SIGTRAP | 0x80)	/* PTRACE_O_TRACESYSGOOD */
 
-/* Spin that long for a stop, alone, then with sched_yield(), then sleep. */
+/*
+ * Spin that long for a stop, alone, then with sched_yield(), then sleep. A
+ * spinning program of real-time priority would keep the thread it waits for from
+ * the processor, and is woken at once: it sleeps nearly from the start.
+ */
 #define SPIN_NS			(50 * NS_PER_US)
-#define YIELD_NS		(300 * NS_PER_US)
+#define SPIN_REALTIME_NS	(4 * NS_PER_US)
+#define YIELD_NS		(250 * NS_PER_US)
+
+static uint64_t spin_ns = SPIN_NS;
+static uint64_t yield_ns = YIELD_NS;
+
+void tracee_realtime(void)
+{
+	spin_ns = SPIN_REALTIME_NS;
+	yield_ns = 0;
+}
 
 /** struct stop - why a thread stopped */
 struct stop {
@@ -121,9 +135,9 @@ static int stop_backoff(uint64_t start_ns, uint64_t deadline_ns)
 
 	if (deadline_ns && now >= deadline_ns)
 		return -ETIMEDOUT;
-	if (now - start_ns > YIELD_NS)
+	if (now - start_ns > spin_ns + yield_ns)
 		stop_sleep(deadline_ns, now);
-	else if (now - start_ns > SPIN_NS)
+	else if (now - start_ns > spin_ns)
 		sched_yield();
 	return 0;
 }

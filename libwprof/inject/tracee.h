@@ -35,6 +35,13 @@ struct tracee {
 };
 
 /**
+ * tracee_realtime() - this program has real-time priority from now on
+ *
+ * Changes how it waits: it sleeps where it would spin.
+ */
+void tracee_realtime(void);
+
+/**
  * tracee_stop() - stop it and remember its state
  * @deadline_ns:	give up then
  *

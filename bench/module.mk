@@ -1,0 +1,23 @@
+# the benches: one program a file, run one after the other by `make bench`
+d := bench
+
+bench-programs := $(patsubst %.c,$B/%,$(wildcard $d/*.c))
+objects        += $(bench-programs:%=%.o)
+
+$(bench-programs:%=%.o): mod-cppflags = -Ilibwprof -Ilibctx
+
+$(bench-programs): %: %.o $B/libwprof/internal.a $B/libctx/internal.a
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ \
+		$$($(PKG_CONFIG) --libs libprotobuf-c) -lpthread -lm
+
+all-bench: all $(bench-programs)
+
+# A target that is missed fails the bench, not the ones after it.
+bench:
+	@./scripts/need build
+	@$(MAKE) --no-print-directory all-bench
+	@rc=0; for b in $(bench-programs); do \
+		echo "== $${b##*/}"; $$b || rc=1; \
+	done; exit $$rc
+
+.PHONY: all-bench bench
