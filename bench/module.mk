@@ -21,3 +21,15 @@ bench:
 	done; exit $$rc
 
 .PHONY: all-bench bench
+
+# ---- the long runs: each line a program of the benches with its arguments
+soak-runs += ctx_storm:10000000
+
+soak:
+	@./scripts/need build
+	@$(MAKE) --no-print-directory all-bench
+	@rc=0; for run in $(soak-runs); do \
+		echo "== $$run"; $B/bench/$${run%%:*} $${run#*:} || rc=1; \
+	done; exit $$rc
+
+.PHONY: soak
