@@ -27,7 +27,7 @@ no_target_head()
 }
 no_target_body()
 {
-	for c in hot record criu-args; do
+	for c in hot record criu-args top; do
 		refused 'which process' $c
 		refused 'not a process id: foo' $c foo
 		refused 'not a process id: 0' $c 0
@@ -79,7 +79,7 @@ help_body()
 {
 	atf_check -o match:'criu-args' "$(atf_get_srcdir)/../../bin/wprof" --help
 	atf_check -o match:'^wprof [0-9.]+$' "$(atf_get_srcdir)/../../bin/wprof" --version
-	for c in record report hot criu-args; do
+	for c in record report hot criu-args top check images; do
 		atf_check -o match:"Usage: wprof $c" "$(atf_get_srcdir)/../../bin/wprof" $c --help
 		atf_check -o match:'^wprof ' "$(atf_get_srcdir)/../../bin/wprof" $c --version
 	done

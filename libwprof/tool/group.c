@@ -136,7 +136,9 @@ static void take_in(struct group *g, pid_t parent, pid_t pid)
 	target_attach(pid, &m->target);
 	m->parent = parent;
 	if (open_quietly(g, m, &why)) {
-		if (why.reason != WPROF_ENDED && why.reason != WPROF_NO_PROCESS)
+		/* gone, or about to be another program: looked at again next time */
+		if (why.reason != WPROF_ENDED && why.reason != WPROF_NO_PROCESS &&
+		    why.reason != WPROF_EXECED)
 			refuse(g, why.text);
 		target_close(&m->target);
 		return;

@@ -57,7 +57,7 @@ const char *human_vma_name(enum wprof_vma_type type, const char *name)
 {
 	if (name && *name)
 		return name;
-	return type == WPROF_ANONYMOUS ? "[anonymous]" : wprof_vma_type_name(type);
+	return type == WPROF_ANONYMOUS ? "[anon]" : wprof_vma_type_name(type);
 }
 
 /* UTF-8 continuation bytes take no column. */

@@ -13,7 +13,7 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *about;
 } commands[] = {
-	//{ "top", top_main, "a live table of where a process writes" },
+	{ "top", top_main, "a live table of where a process writes" },
 	{ "record", record_main, "record where a process writes, interval by interval" },
 	{ "report", report_main, "sum a recording up, with a heat map" },
 	{ "hot", hot_main, "profile for some intervals, then print the hot memory" },

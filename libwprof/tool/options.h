@@ -15,6 +15,7 @@ struct options {
 	const char *service;
 	char **command;			/* NULL-terminated */
 	bool takes_command, needs_target;
+	bool hides_output;		/* of the command: the screen is ours */
 	/* how */
 	struct trace_rule rule;
 	uint64_t duration_ns;		/* 0: until it is stopped */

@@ -139,16 +139,29 @@ static int find_service(const char *service, pid_t *pid)
 
 /* ---- started here ------------------------------------------------------------------ */
 
+static void redirect_output(const struct options *o)
+{
+	int null;
+
+	if (o->hides_output) {
+		null = open("/dev/null", O_RDWR | O_CLOEXEC);
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+		dup2(null, STDERR_FILENO);
+	} else if (!o->output) {
+		/* ours are JSON lines or a table: they and the command's text do not mix */
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+	}
+}
+
 /* In the child: never returns. What @report gets is the errno of exec. */
-static void exec_command(char **command, const sigset_t *mask, bool own_output, int report)
+static void exec_command(const struct options *o, const sigset_t *mask, int report)
 {
 	int error;
 
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	/* standard output is ours: JSON lines and the command's text do not mix */
-	if (own_output)
-		dup2(STDERR_FILENO, STDOUT_FILENO);
-	execvp(command[0], command);
+	redirect_output(o);
+	execvp(o->command[0], o->command);
 	error = errno;
 	if (write(report, &error, sizeof(error)) < 0)
 		_exit(126);
@@ -180,7 +193,7 @@ static int start_command(const struct options *o, const struct pace *p, pid_t *o
 		goto failed;
 	}
 	if (pid == 0)
-		exec_command(o->command, &p->old_mask, !o->output, report[1]);
+		exec_command(o, &p->old_mask, report[1]);
 	close(report[1]);
 	error = await_exec(pid, report[0]);
 	close(report[0]);
