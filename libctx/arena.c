@@ -8,8 +8,8 @@
 
 #include "sys.h"
 
-#define ARENA_CHUNK	((size_t)256 * 1024)
-#define ARENA_ALIGN	_Alignof(max_align_t)
+#define ARENA_CHUNK ((size_t)256 * 1024)
+#define ARENA_ALIGN _Alignof(max_align_t)
 
 struct arena_chunk {
 	struct arena_chunk *older;

@@ -13,9 +13,9 @@
 struct arena_chunk;
 
 struct arena {
-	char *next;			/* free memory of the newest chunk */
+	char *next; /* free memory of the newest chunk */
 	size_t left;
-	struct arena_chunk *chunks;	/* of mmap, newest first */
+	struct arena_chunk *chunks; /* of mmap, newest first */
 	_Alignas(max_align_t) char first[4096];
 };
 

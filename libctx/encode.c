@@ -25,7 +25,7 @@
 #include "utf8.h"
 
 /* an element costs its tag and its length at least */
-#define NODE_BYTES_MIN	2
+#define NODE_BYTES_MIN 2
 
 static int enc_value(struct encoding *e, const struct pctx_value *v, int depth, pb_any *out);
 
@@ -246,8 +246,8 @@ static int enc_value(struct encoding *e, const struct pctx_value *v, int depth, 
 	case PCTX_KVLIST:
 		if (depth >= PCTX_NESTING_MAX)
 			return -ELOOP;
-		return v->kind == PCTX_ARRAY ? enc_array(e, v, depth + 1, out) :
-					       enc_kvlist(e, v, depth + 1, out);
+		return v->kind == PCTX_ARRAY ? enc_array(e, v, depth + 1, out)
+					     : enc_kvlist(e, v, depth + 1, out);
 	}
 	return -EINVAL;
 }

@@ -9,7 +9,7 @@
 #include "pb.h"
 #include "pctx.h"
 
-#define KEY_MAP_ATTRIBUTE	"threadlocal.attribute_key_map"
+#define KEY_MAP_ATTRIBUTE "threadlocal.attribute_key_map"
 
 /**
  * struct encoding - a checked message, ready to be packed
@@ -18,10 +18,10 @@
  */
 struct encoding {
 	struct arena arena;
-	const struct pctx_value *key_map;	/* of KEY_MAP_ATTRIBUTE, left out of @base */
+	const struct pctx_value *key_map; /* of KEY_MAP_ATTRIBUTE, left out of @base */
 	pb_context base;
 	size_t base_size;
-	pb_context map;				/* only the key map; packed behind @base */
+	pb_context map; /* only the key map; packed behind @base */
 	size_t map_size;
 	/* what may still be used up before the payload cannot but be too large */
 	size_t nodes_left;

@@ -25,7 +25,7 @@
 
 #include "sys.h"
 
-#define FOREIGN_WAITS	1000
+#define FOREIGN_WAITS 1000
 
 /* the part of a line of maps that is of interest, the longest name included */
 struct foreign_line {
@@ -51,8 +51,7 @@ static bool foreign_read(uint64_t address, struct ctx_header *h)
 
 static bool foreign_valid(uint64_t address, struct ctx_header *h)
 {
-	return foreign_read(address, h) &&
-	       !memcmp(h->signature, CTX_SIGNATURE, CTX_SIGNATURE_SIZE);
+	return foreign_read(address, h) && !memcmp(h->signature, CTX_SIGNATURE, CTX_SIGNATURE_SIZE);
 }
 
 /* Does the context at @address come before ours? */

@@ -18,7 +18,7 @@
 #include "encode.h"
 
 static char keymap_text[PCTX_PAYLOAD_MAX];
-static size_t keymap_len;	/* accessed by __atomic builtins only */
+static size_t keymap_len; /* accessed by __atomic builtins only */
 
 const char *keymap_keys(void)
 {
@@ -95,7 +95,7 @@ int keymap_stage_value(const struct pctx_value *value, size_t *used)
 
 		if (rc)
 			return rc;
-		if (at == old) {	/* past what is in the map */
+		if (at == old) { /* past what is in the map */
 			rc = keymap_stage(v->u.string.data, len, used);
 			if (rc)
 				return rc;

@@ -29,9 +29,9 @@
 
 #include "sys.h"
 
-#define LOCK_WAITERS	0x80000000u
+#define LOCK_WAITERS 0x80000000u
 
-static struct pub *state;	/* accessed by __atomic builtins only */
+static struct pub *state; /* accessed by __atomic builtins only */
 static bool state_wiped_by_fork;
 
 static struct pub *state_make(void)

@@ -12,18 +12,18 @@
 struct slot {
 	uint8_t *data;
 	size_t capacity;
-	size_t base_size;	/* the payload without the key map */
-	size_t size;		/* all of it */
+	size_t base_size; /* the payload without the key map */
+	size_t size;	  /* all of it */
 };
 
 /** struct pub - all zero: nothing has been published by this process */
 struct pub {
-	uint32_t lock;			/* see state.c */
-	pid_t pid;			/* whose it is, where fork does not wipe it */
-	struct ctx_header *header;	/* NULL: nothing is published */
-	uint64_t last_ns;		/* the last timestamp, unpublished or not */
+	uint32_t lock;		   /* see state.c */
+	pid_t pid;		   /* whose it is, where fork does not wipe it */
+	struct ctx_header *header; /* NULL: nothing is published */
+	uint64_t last_ns;	   /* the last timestamp, unpublished or not */
 	struct slot slots[2];
-	unsigned int current;		/* the slot the header points to */
+	unsigned int current; /* the slot the header points to */
 };
 
 /**

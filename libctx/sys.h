@@ -18,34 +18,34 @@
 #include <unistd.h>
 
 #ifndef CLOCK_BOOTTIME
-#define CLOCK_BOOTTIME		7	/* 2.6.39 */
+#define CLOCK_BOOTTIME 7 /* 2.6.39 */
 #endif
 #ifndef MFD_CLOEXEC
-#define MFD_CLOEXEC		0x0001u	/* 3.17 */
-#define MFD_ALLOW_SEALING	0x0002u	/* 3.17 */
+#define MFD_CLOEXEC	  0x0001u /* 3.17 */
+#define MFD_ALLOW_SEALING 0x0002u /* 3.17 */
 #endif
 #ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL		0x0008u	/* 6.3 */
+#define MFD_NOEXEC_SEAL 0x0008u /* 6.3 */
 #endif
 #ifndef MADV_DONTFORK
-#define MADV_DONTFORK		10	/* 2.6.16 */
+#define MADV_DONTFORK 10 /* 2.6.16 */
 #endif
 #ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK		18	/* 4.14 */
+#define MADV_WIPEONFORK 18 /* 4.14 */
 #endif
 #ifndef PR_SET_VMA
-#define PR_SET_VMA		0x53564d41	/* 5.17 */
-#define PR_SET_VMA_ANON_NAME	0
+#define PR_SET_VMA	     0x53564d41 /* 5.17 */
+#define PR_SET_VMA_ANON_NAME 0
 #endif
 
 /* The numbers are part of the ABI; a C library's headers may lack them. */
 #ifndef SYS_memfd_create
 #if defined(__x86_64__) && !defined(__ILP32__)
-#define SYS_memfd_create	319
+#define SYS_memfd_create 319
 #elif defined(__aarch64__) || defined(__riscv)
-#define SYS_memfd_create	279
+#define SYS_memfd_create 279
 #elif defined(__i386__)
-#define SYS_memfd_create	356
+#define SYS_memfd_create 356
 #endif
 #endif
 

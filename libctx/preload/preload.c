@@ -45,16 +45,16 @@
 #include "sys.h"
 #include "utf8.h"
 
-#define SHIM_INSTANCE_ID	"service.instance.id"
-#define SHIM_PID		"process.pid"
+#define SHIM_INSTANCE_ID "service.instance.id"
+#define SHIM_PID	 "process.pid"
 
 static struct arena shim_arena;
 static struct attr_list shim_resource;
 static char shim_instance_id[37];
 static char shim_executable[256];
 static char shim_service[32 + sizeof(shim_executable)];
-static bool shim_own_pid;	/* process.pid is ours to set */
-static char shim_filters[64];	/* seccomp filters when the program started */
+static bool shim_own_pid;     /* process.pid is ours to set */
+static char shim_filters[64]; /* seccomp filters when the program started */
 
 static int shim_set(struct pctx_attr attr)
 {
@@ -77,7 +77,7 @@ static void shim_random(uint8_t *out, size_t len)
 	clock_gettime(CLOCK_REALTIME, &now);
 	mix = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec +
 	      ((uint64_t)getpid() << 40) + (uintptr_t)&mix;
-	for (size_t i = 0; i < len; i++) {	/* splitmix64 */
+	for (size_t i = 0; i < len; i++) { /* splitmix64 */
 		uint64_t z = mix += 0x9e3779b97f4a7c15u;
 
 		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -167,7 +167,8 @@ static int shim_collect_given(bool all)
 	const char *run = getenv(RUN_ENV_ATTRIBUTES);
 	int rc = 0;
 
-	if (all && attributes && otel_env_attributes(&shim_arena, attributes, &shim_resource) == -ENOMEM)
+	if (all && attributes &&
+	    otel_env_attributes(&shim_arena, attributes, &shim_resource) == -ENOMEM)
 		return -ENOMEM;
 	if (service && *service && utf8_valid(service, strlen(service)))
 		rc = shim_set(pctx_string("service.name", service));

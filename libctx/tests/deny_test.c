@@ -12,10 +12,10 @@
 #include "state.h"
 #include "sys.h"
 
-#define FILTER(...) \
-	do { \
+#define FILTER(...)                                                      \
+	do {                                                             \
 		static const struct pub_rule rules_[] = { __VA_ARGS__ }; \
-		pub_filter(rules_, sizeof(rules_) / sizeof(*rules_)); \
+		pub_filter(rules_, sizeof(rules_) / sizeof(*rules_));    \
 	} while (0)
 
 /* A first publish must fail with @error and leave nothing behind. */
@@ -131,7 +131,8 @@ static void name_kills(void)
 	(void)!pub_service("a");
 }
 
-CASE(naming__kills, "The attempt to name is made even where a filter kills for it, as the OTEP demands")
+CASE(naming__kills,
+     "The attempt to name is made even where a filter kills for it, as the OTEP demands")
 {
 	int status = pub_child(name_kills);
 
@@ -156,7 +157,8 @@ static void no_mmap_of_memfd(void)
 	fails_with(ENODEV);
 }
 
-CASE(mmap__of_memfd_denied, "A memfd that cannot be mapped is a failure, without an anonymous fallback")
+CASE(mmap__of_memfd_denied,
+     "A memfd that cannot be mapped is a failure, without an anonymous fallback")
 {
 	ATF_CHECK_EQ(pub_child(no_mmap_of_memfd), 0);
 }

@@ -30,7 +30,8 @@ static struct pctx_attr text(const char *key, const char *data, size_t len)
 
 static int publish_attrs(const struct pctx_attr *attrs, size_t n)
 {
-	struct pctx_publish_opts opts = { .size = sizeof(opts), .attributes = attrs,
+	struct pctx_publish_opts opts = { .size = sizeof(opts),
+					  .attributes = attrs,
 					  .n_attributes = n };
 
 	return pctx_publish(&opts);
@@ -56,8 +57,10 @@ CASE(key__twice, "A key that occurs twice in one list is -ENOTUNIQ, in two lists
 	struct pctx_attr twice[] = { attr("a", PCTX_EMPTY), attr("b", PCTX_EMPTY),
 				     attr("a", PCTX_BOOL) };
 	struct pctx_attr list = attr("list", PCTX_KVLIST);
-	struct pctx_publish_opts opts = { .size = sizeof(opts), .resource = twice,
-					  .n_resource = 2, .attributes = twice,
+	struct pctx_publish_opts opts = { .size = sizeof(opts),
+					  .resource = twice,
+					  .n_resource = 2,
+					  .attributes = twice,
 					  .n_attributes = 2 };
 
 	ATF_CHECK_EQ(publish_attrs(twice, 3), -ENOTUNIQ);
@@ -201,7 +204,8 @@ CASE(size__limit, "64 KiB may be published, one byte more is -EMSGSIZE")
 	ATF_CHECK_EQ(publish_attrs(&a, SIZE_MAX / 64), -EMSGSIZE);
 }
 
-CASE(size__many_values, "As many values as fit are published, more are -EMSGSIZE before they are built")
+CASE(size__many_values,
+     "As many values as fit are published, more are -EMSGSIZE before they are built")
 {
 	static struct pctx_value values[PCTX_PAYLOAD_MAX];
 	struct pctx_attr a = attr("a", PCTX_ARRAY);
@@ -219,13 +223,15 @@ CASE(value__kinds, "Every kind of value comes out as what went in, empty and zer
 {
 	const struct pctx_value two[] = { { .kind = PCTX_BOOL, .u.boolean = false },
 					  { .kind = PCTX_EMPTY } };
-	struct pctx_attr a[] = { text("string", "", 0), attr("bool", PCTX_BOOL),
-				 pctx_int("int", INT64_MIN), attr("double", PCTX_DOUBLE),
-				 attr("bytes", PCTX_BYTES), attr("array", PCTX_ARRAY),
+	struct pctx_attr a[] = { text("string", "", 0),	      attr("bool", PCTX_BOOL),
+				 pctx_int("int", INT64_MIN),  attr("double", PCTX_DOUBLE),
+				 attr("bytes", PCTX_BYTES),   attr("array", PCTX_ARRAY),
 				 attr("kvlist", PCTX_KVLIST), attr("empty", PCTX_EMPTY) };
-	static const int cases[] = { PB_ANY(STRING_VALUE), PB_ANY(BOOL_VALUE), PB_ANY(INT_VALUE),
-				     PB_ANY(DOUBLE_VALUE), PB_ANY(BYTES_VALUE),
-				     PB_ANY(ARRAY_VALUE), PB_ANY(KVLIST_VALUE), PB_ANY(_NOT_SET) };
+	static const int cases[] = {
+		PB_ANY(STRING_VALUE), PB_ANY(BOOL_VALUE),  PB_ANY(INT_VALUE),
+		PB_ANY(DOUBLE_VALUE), PB_ANY(BYTES_VALUE), PB_ANY(ARRAY_VALUE),
+		PB_ANY(KVLIST_VALUE), PB_ANY(_NOT_SET),
+	};
 	pb_context *c;
 
 	a[3].value.u.number = NAN;
@@ -247,14 +253,16 @@ CASE(value__kinds, "Every kind of value comes out as what went in, empty and zer
 	pb_context_free(c, NULL);
 }
 
-CASE(instrumentations__list, "otel.instrumentations, an array of lists, goes with an empty resource")
+CASE(instrumentations__list,
+     "otel.instrumentations, an array of lists, goes with an empty resource")
 {
 	struct pctx_attr scope[] = { text("otel.scope.name", "lib", 3),
 				     text("otel.scope.version", "1", 1) };
 	struct pctx_value list = { .kind = PCTX_KVLIST };
 	struct pctx_attr a = attr("otel.instrumentations", PCTX_ARRAY);
-	struct pctx_publish_opts opts = { .size = sizeof(opts), .resource = &a,
-					  .attributes = &a, .n_attributes = 1 };
+	struct pctx_publish_opts opts = {
+		.size = sizeof(opts), .resource = &a, .attributes = &a, .n_attributes = 1
+	};
 	pb_context *c;
 
 	list.u.kvlist.attrs = scope;
@@ -274,16 +282,33 @@ CASE(utf8__table, "UTF-8 is judged right at every border")
 		const char *bytes;
 		bool valid;
 	} table[] = {
-		{ "", true }, { "a", true }, { "\x7f", true }, { "\x80", false },
-		{ "\xc1\xbf", false }, { "\xc2\x80", true }, { "\xdf\xbf", true },
-		{ "\xc2", false }, { "\xc2\x7f", false }, { "\xc2\xc0", false },
-		{ "\xe0\x9f\xbf", false }, { "\xe0\xa0\x80", true }, { "\xed\x9f\xbf", true },
-		{ "\xed\xa0\x80", false }, { "\xee\x80\x80", true }, { "\xef\xbf\xbf", true },
-		{ "\xe2\x82", false }, { "\xe2\x82\x41", false },
-		{ "\xf0\x8f\xbf\xbf", false }, { "\xf0\x90\x80\x80", true },
-		{ "\xf4\x8f\xbf\xbf", true }, { "\xf4\x90\x80\x80", false },
-		{ "\xf5\x80\x80\x80", false }, { "\xf0\x90\x80", false },
-		{ "\xf0\x90\x80\x41", false }, { "\xff", false }, { "a\xc3\xa4z", true },
+		{ "", true },
+		{ "a", true },
+		{ "\x7f", true },
+		{ "\x80", false },
+		{ "\xc1\xbf", false },
+		{ "\xc2\x80", true },
+		{ "\xdf\xbf", true },
+		{ "\xc2", false },
+		{ "\xc2\x7f", false },
+		{ "\xc2\xc0", false },
+		{ "\xe0\x9f\xbf", false },
+		{ "\xe0\xa0\x80", true },
+		{ "\xed\x9f\xbf", true },
+		{ "\xed\xa0\x80", false },
+		{ "\xee\x80\x80", true },
+		{ "\xef\xbf\xbf", true },
+		{ "\xe2\x82", false },
+		{ "\xe2\x82\x41", false },
+		{ "\xf0\x8f\xbf\xbf", false },
+		{ "\xf0\x90\x80\x80", true },
+		{ "\xf4\x8f\xbf\xbf", true },
+		{ "\xf4\x90\x80\x80", false },
+		{ "\xf5\x80\x80\x80", false },
+		{ "\xf0\x90\x80", false },
+		{ "\xf0\x90\x80\x41", false },
+		{ "\xff", false },
+		{ "a\xc3\xa4z", true },
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)

@@ -125,8 +125,9 @@ static void first_of_namespace(void)
 ATF_TC(child__same_pid);
 ATF_TC_HEAD(child__same_pid, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "A child with its parent's PID, in another PID namespace, "
-				       "is no less a child");
+	atf_tc_set_md_var(tc, "descr",
+			  "A child with its parent's PID, in another PID namespace, "
+			  "is no less a child");
 	atf_tc_set_md_var(tc, "require.user", "root");
 	atf_tc_set_md_var(tc, "timeout", "30");
 }
@@ -160,7 +161,7 @@ static void *publish_until_stopped(void *arg)
 
 			failures += rc != 0 && rc != -ENODATA;
 		}
-		sched_yield();	/* the children want the processor too */
+		sched_yield(); /* the children want the processor too */
 	}
 	return (void *)failures;
 }
@@ -176,8 +177,9 @@ static void child_of_storm(void)
 ATF_TC(storm__children);
 ATF_TC_HEAD(storm__children, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "10,000 children forked while threads publish can all "
-				       "publish, none hangs");
+	atf_tc_set_md_var(tc, "descr",
+			  "10,000 children forked while threads publish can all "
+			  "publish, none hangs");
 	atf_tc_set_md_var(tc, "timeout", "240");
 }
 ATF_TC_BODY(storm__children, tc)

@@ -11,8 +11,8 @@ static bool published_key(size_t index, char *out, size_t size)
 {
 	pb_context *c = pub_context();
 	const pb_any *map = c ? pub_attr(c->attributes, c->n_attributes, KEY_MAP_ATTRIBUTE) : NULL;
-	bool there = map && map->value_case == PB_ANY(ARRAY_VALUE) &&
-		     index < map->array_value->n_values;
+	bool there =
+		map && map->value_case == PB_ANY(ARRAY_VALUE) && index < map->array_value->n_values;
 
 	if (there)
 		snprintf(out, size, "%s", map->array_value->values[index]->string_value);
@@ -32,7 +32,8 @@ static int publish_map(const char *const *keys, size_t n)
 {
 	struct pctx_value values[PCTX_KEY_MAP_MAX + 1];
 	struct pctx_attr map = { .key = KEY_MAP_ATTRIBUTE, .value.kind = PCTX_ARRAY };
-	struct pctx_publish_opts opts = { .size = sizeof(opts), .attributes = &map,
+	struct pctx_publish_opts opts = { .size = sizeof(opts),
+					  .attributes = &map,
 					  .n_attributes = 1 };
 
 	for (size_t i = 0; i < n; i++)
@@ -106,10 +107,11 @@ CASE(append__updates, "A new key is published before its index is handed out, wi
 
 	last = h->published_at_ns;
 	ATF_REQUIRE_EQ(pctx_key_map_append("http.route", &index), 0);
-	ATF_CHECK_EQ(h->published_at_ns, last);	/* nothing new, nothing to publish */
+	ATF_CHECK_EQ(h->published_at_ns, last); /* nothing new, nothing to publish */
 }
 
-CASE(append__before_publish, "Keys appended before anything is published come with the first publish")
+CASE(append__before_publish,
+     "Keys appended before anything is published come with the first publish")
 {
 	uint8_t index;
 
@@ -164,7 +166,8 @@ CASE(map__given_bad, "A given map that is no array of different, non-empty strin
 	static const char *const aa[] = { "a", "a" }, *const empty[] = { "" };
 	static const char *const bad[] = { "\xff" };
 	struct pctx_attr map = pctx_int(KEY_MAP_ATTRIBUTE, 1);
-	struct pctx_publish_opts opts = { .size = sizeof(opts), .attributes = &map,
+	struct pctx_publish_opts opts = { .size = sizeof(opts),
+					  .attributes = &map,
 					  .n_attributes = 1 };
 	const struct pctx_attr number = pctx_int("", 1);
 	const char *many[PCTX_KEY_MAP_MAX + 1];

@@ -29,11 +29,11 @@ CASE(parse__spoilt, "One error spoils the whole variable")
 		const char *text;
 		int rc;
 	} table[] = {
-		{ "a", -EINVAL }, { "a=1,b", -EINVAL }, { "=1", -EINVAL }, { "a=1, =2", -EINVAL },
-		{ "a=%", -EINVAL }, { "a=%4", -EINVAL }, { "a=%zz", -EINVAL },
-		{ "a=%4z,b=1", -EINVAL }, { "b=1,a=%4", -EINVAL }, { "a=%00", -EILSEQ },
-		{ "a=%ff", -EILSEQ }, { "a%00b=1", -EILSEQ }, { "a=\xff", -EILSEQ },
-		{ "a=%4,2=", -EINVAL },
+		{ "a", -EINVAL },	{ "a=1,b", -EINVAL },	  { "=1", -EINVAL },
+		{ "a=1, =2", -EINVAL }, { "a=%", -EINVAL },	  { "a=%4", -EINVAL },
+		{ "a=%zz", -EINVAL },	{ "a=%4z,b=1", -EINVAL }, { "b=1,a=%4", -EINVAL },
+		{ "a=%00", -EILSEQ },	{ "a=%ff", -EILSEQ },	  { "a%00b=1", -EILSEQ },
+		{ "a=\xff", -EILSEQ },	{ "a=%4,2=", -EINVAL },
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {

@@ -18,7 +18,7 @@ int pub_child(void (*body)(void))
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0) {
-		alarm(60);	/* a hang is a failure, not a timeout of the whole test */
+		alarm(60); /* a hang is a failure, not a timeout of the whole test */
 		body();
 		_exit(0);
 	}
@@ -59,8 +59,7 @@ size_t pub_signatures(struct ctx_header **out)
 	for (size_t i = 0; i < n; i++) {
 		struct ctx_header *h = (struct ctx_header *)m[i].start;
 
-		if (m[i].perms[0] != 'r' ||
-		    memcmp(h->signature, CTX_SIGNATURE, CTX_SIGNATURE_SIZE))
+		if (m[i].perms[0] != 'r' || memcmp(h->signature, CTX_SIGNATURE, CTX_SIGNATURE_SIZE))
 			continue;
 		*out = h;
 		valid++;
@@ -157,16 +156,16 @@ bool pub_can_name(void)
 /* One rule is four instructions or two; @out has room. */
 static size_t filter_rule(const struct pub_rule *r, struct sock_filter *out)
 {
-	uint32_t action = r->kill ? SECCOMP_RET_KILL_PROCESS :
-				    SECCOMP_RET_ERRNO | (uint32_t)r->error;
-	const struct sock_filter nr = BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-					       offsetof(struct seccomp_data, nr));
+	uint32_t action =
+		r->kill ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | (uint32_t)r->error;
+	const struct sock_filter nr =
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
 	size_t n = 0, skip = r->arg < 0 ? 1 : 4;
 
 	out[n++] = nr;
 	out[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)r->nr, 0,
 						(uint8_t)skip);
-	if (r->arg >= 0) {	/* the low half of the argument, little-endian */
+	if (r->arg >= 0) { /* the low half of the argument, little-endian */
 		uint32_t at = (uint32_t)(offsetof(struct seccomp_data, args) + 8 * r->arg);
 
 		out[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at);

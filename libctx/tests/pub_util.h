@@ -14,23 +14,23 @@
 #include "pctx.h"
 
 /* a case with its description, and a limit should it hang */
-#define CASE(name, sentence) \
-	ATF_TC(name); \
-	ATF_TC_HEAD(name, tc) \
-	{ \
+#define CASE(name, sentence)                              \
+	ATF_TC(name);                                     \
+	ATF_TC_HEAD(name, tc)                             \
+	{                                                 \
 		atf_tc_set_md_var(tc, "descr", sentence); \
-		atf_tc_set_md_var(tc, "timeout", "30"); \
-	} \
+		atf_tc_set_md_var(tc, "timeout", "30");   \
+	}                                                 \
 	ATF_TC_BODY(name, tc)
 
 /* ATF_REQUIRE does not fail the test from within a forked child; this does,
  * together with pub_child(). */
-#define CHILD_REQUIRE(condition) \
-	do { \
-		if (!(condition)) { \
+#define CHILD_REQUIRE(condition)                                                        \
+	do {                                                                            \
+		if (!(condition)) {                                                     \
 			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			_exit(1); \
-		} \
+			_exit(1);                                                       \
+		}                                                                       \
 	} while (0)
 
 /** pub_child() - run @body in a forked child: its wait status, 0 when all went well */
@@ -77,18 +77,23 @@ bool pub_can_name(void);
 /** struct pub_rule - what a filter does to a system call */
 struct pub_rule {
 	long nr;
-	int error;		/* the errno it answers; 0: success without doing it */
-	bool kill;		/* SIGSYS instead */
-	int arg;		/* number of the argument that decides, -1: none does */
-	uint32_t mask, value;	/* it does when (argument & mask) == value */
+	int error;	      /* the errno it answers; 0: success without doing it */
+	bool kill;	      /* SIGSYS instead */
+	int arg;	      /* number of the argument that decides, -1: none does */
+	uint32_t mask, value; /* it does when (argument & mask) == value */
 };
 
 /** pub_filter() - put a seccomp filter on the calling thread, for good */
 void pub_filter(const struct pub_rule *rules, size_t n);
 
 /* rules for the steps of publishing */
-#define DENY(name, error)		{ SYS_##name, error, false, -1, 0, 0 }
-#define DENY_IF(name, error, arg, mask, value) \
-	{ SYS_##name, error, false, arg, mask, value }
+#define DENY(name, error)                          \
+	{                                          \
+		SYS_##name, error, false, -1, 0, 0 \
+	}
+#define DENY_IF(name, error, arg, mask, value)             \
+	{                                                  \
+		SYS_##name, error, false, arg, mask, value \
+	}
 
 #endif /* PUB_UTIL_H */

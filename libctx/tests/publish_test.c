@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #include "pub_util.h"
 #include "state.h"
@@ -185,7 +186,8 @@ static void unpublish_without_munmap(void)
 	CHILD_REQUIRE(pub_service("b") == 0);
 }
 
-CASE(unpublish__time_zero_first, "The timestamp is 0 before the mapping goes, which munmap cannot undo")
+CASE(unpublish__time_zero_first,
+     "The timestamp is 0 before the mapping goes, which munmap cannot undo")
 {
 	ATF_CHECK_EQ(pub_child(unpublish_without_munmap), 0);
 }
@@ -197,7 +199,7 @@ CASE(errno__kept, "No function changes errno, whether it succeeds or fails")
 	errno = 4321;
 	(void)!pctx_unpublish();
 	ATF_CHECK_EQ(errno, 4321);
-	(void)!pub_service("a");	/* naming fails on many kernels */
+	(void)!pub_service("a"); /* naming fails on many kernels */
 	ATF_CHECK_EQ(errno, 4321);
 	(void)!pub_service("b");
 	ATF_CHECK_EQ(errno, 4321);
@@ -209,10 +211,12 @@ CASE(errno__kept, "No function changes errno, whether it succeeds or fails")
 	ATF_CHECK_EQ(errno, 4321);
 }
 
-CASE(publish__resource_unset_or_empty, "NULL leaves the resource out, no attributes publish an empty one")
+CASE(publish__resource_unset_or_empty,
+     "NULL leaves the resource out, no attributes publish an empty one")
 {
 	struct pctx_attr a = pctx_string("a", "b");
-	struct pctx_publish_opts opts = { .size = sizeof(opts), .attributes = &a,
+	struct pctx_publish_opts opts = { .size = sizeof(opts),
+					  .attributes = &a,
 					  .n_attributes = 1 };
 	pb_context *c;
 
@@ -255,7 +259,8 @@ CASE(time__later_than_stored, "A timestamp another library stored in our header 
 	ATF_CHECK(pub_is_published("c"));
 }
 
-CASE(update__foreign_payload, "A payload another library put into our header is replaced, not freed")
+CASE(update__foreign_payload,
+     "A payload another library put into our header is replaced, not freed")
 {
 	static uint8_t theirs[] = { 0x0a, 0x00 };
 	struct ctx_header *h;
@@ -273,8 +278,8 @@ CASE(update__foreign_payload, "A payload another library put into our header is 
 	ATF_CHECK_EQ(theirs[0], 0x0a);
 }
 
-#define STORM_THREADS	8
-#define STORM_ROUNDS	1000
+#define STORM_THREADS 8
+#define STORM_ROUNDS  1000
 
 static void *storm(void *arg)
 {
@@ -358,9 +363,10 @@ static void *publish_watched(void *arg)
 	long rc;
 
 	(void)arg;
-	name_listener = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? -1 :
-			(int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-				     SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+	name_listener = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+				? -1
+				: (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+					       SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
 	pthread_barrier_wait(&name_ready);
 	rc = name_listener < 0 ? -errno : pub_service("a");
 	if (!rc)
@@ -368,28 +374,36 @@ static void *publish_watched(void *arg)
 	return (void *)rc;
 }
 
-/* One naming: complete by then, of just the mapping, with the name and its NUL. */
+/* The header at @address as another process would read it. */
+static struct ctx_header header_read(uint64_t address)
+{
+	struct ctx_header h = { .version = 0 };
+	struct iovec to = { &h, sizeof(h) }, from = { (void *)(uintptr_t)address, sizeof(h) };
+
+	ATF_REQUIRE_EQ(process_vm_readv(getpid(), &to, 1, &from, 1, 0), sizeof(h));
+	return h;
+}
+
+/* One naming: all is complete by then, and the name has its NUL. */
 static uint64_t name_check(uint64_t not_before)
 {
 	struct seccomp_notif_resp answer = { .error = -EINVAL };
 	struct seccomp_notif call;
-	const struct ctx_header *h;
-	uint64_t published_at_ns;
+	struct ctx_header h;
 
 	memset(&call, 0, sizeof(call));
 	ATF_REQUIRE_EQ(ioctl(name_listener, SECCOMP_IOCTL_NOTIF_RECV, &call), 0);
-	h = pub_header();
 	ATF_CHECK_EQ(call.data.args[0], PR_SET_VMA);
 	ATF_CHECK_EQ(call.data.args[1], PR_SET_VMA_ANON_NAME);
-	ATF_CHECK_EQ(call.data.args[2], (uintptr_t)h);
 	ATF_CHECK_EQ(call.data.args[3], sys_page_size());
 	ATF_CHECK_EQ(memcmp((const char *)(uintptr_t)call.data.args[4], "OTEL_CTX", 9), 0);
-	ATF_REQUIRE(h != NULL);
-	published_at_ns = h->published_at_ns;
-	ATF_CHECK(published_at_ns > not_before);
+	h = header_read(call.data.args[2]);
+	ATF_CHECK_EQ(memcmp(h.signature, CTX_SIGNATURE, CTX_SIGNATURE_SIZE), 0);
+	ATF_CHECK(h.payload && h.payload_size);
+	ATF_CHECK(h.published_at_ns > not_before);
 	answer.id = call.id;
 	ATF_REQUIRE_EQ(ioctl(name_listener, SECCOMP_IOCTL_NOTIF_SEND, &answer), 0);
-	return published_at_ns;
+	return h.published_at_ns;
 }
 
 CASE(naming__last, "Each time the mapping is named when all else is done, with the exact name")

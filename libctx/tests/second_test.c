@@ -67,7 +67,7 @@ CASE(foreign__published, "Beside another library's context publishing answers -E
 	struct pub_mapping m[2];
 
 	ATF_CHECK_EQ(pub_service("a"), -EEXIST);
-	h->published_at_ns = 0;	/* it is being updated, and no less there */
+	h->published_at_ns = 0; /* it is being updated, and no less there */
 	ATF_CHECK_EQ(pub_service("a"), -EEXIST);
 	h->version = 1;
 	ATF_CHECK_EQ(pub_service("a"), -EEXIST);
@@ -217,7 +217,7 @@ CASE(copy__closed, "A context outlives dlclose of the shared library, which stay
 	ATF_CHECK_EQ(dlclose(handle), 0);
 	ATF_CHECK_EQ(dlclose(handle), 0);
 	c = copy_load();
-	ATF_CHECK_EQ(c.publish(&opts), 0);	/* an update: the state is still there */
+	ATF_CHECK_EQ(c.publish(&opts), 0); /* an update: the state is still there */
 	ATF_CHECK_EQ(c.unpublish(), 0);
 }
 

@@ -20,7 +20,7 @@
 enum { RUN_NO_FOLLOW = 256 };
 
 struct run_args {
-	char *attributes;	/* as OTEL_RESOURCE_ATTRIBUTES, or NULL */
+	char *attributes; /* as OTEL_RESOURCE_ATTRIBUTES, or NULL */
 	bool no_follow_forks;
 	char **command;
 };
@@ -164,7 +164,8 @@ static bool run_set_preload(const char *shim)
 
 	if (strpbrk(shim, ": ")) {
 		cli_error("cannot preload %s: LD_PRELOAD takes no path with a blank or colon; "
-			  "move the tree", shim);
+			  "move the tree",
+			  shim);
 		return false;
 	}
 	if (!old || !*old || strstr(old, shim))
@@ -183,8 +184,8 @@ static bool run_set_environment(const struct run_args *args)
 	char pid[24];
 
 	snprintf(pid, sizeof(pid), "%ld", (long)getpid());
-	if (args->attributes ? setenv(RUN_ENV_ATTRIBUTES, args->attributes, 1) :
-			       unsetenv(RUN_ENV_ATTRIBUTES))
+	if (args->attributes ? setenv(RUN_ENV_ATTRIBUTES, args->attributes, 1)
+			     : unsetenv(RUN_ENV_ATTRIBUTES))
 		return false;
 	return setenv(RUN_ENV_PID, pid, 1) == 0 &&
 	       setenv(RUN_ENV_FOLLOW_FORKS, args->no_follow_forks ? "0" : "1", 1) == 0;
@@ -208,7 +209,7 @@ static int run_exec(const struct run_args *args)
 	}
 	if (!run_set_preload(shim) || !run_set_environment(args))
 		return CLI_FAILED;
-	execvp(path, args->command);	/* a script without #! goes to the shell */
+	execvp(path, args->command); /* a script without #! goes to the shell */
 	cli_error("cannot run %s: %s", path, strerror(errno));
 	return CLI_FAILED;
 }

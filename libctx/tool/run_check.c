@@ -21,11 +21,11 @@
 #include "cli.h"
 #include "run.h"
 
-#define RUN_SCRIPTS_MAX	4	/* as deep as the kernel follows #! lines */
+#define RUN_SCRIPTS_MAX 4 /* as deep as the kernel follows #! lines */
 
 struct run_elf {
 	ElfW(Ehdr) header;
-	char loader[256];	/* base name of the program interpreter, "" if none */
+	char loader[256]; /* base name of the program interpreter, "" if none */
 };
 
 static bool run_pread(int fd, void *buf, size_t len, uint64_t offset)
@@ -88,17 +88,20 @@ static bool run_check_elf(const char *path, const struct run_elf *elf)
 	if (elf->header.e_ident[EI_CLASS] != own.header.e_ident[EI_CLASS] ||
 	    elf->header.e_machine != own.header.e_machine) {
 		cli_error("cannot run %s with a context: it is for another machine type than "
-			  "pctx; build pctx for that type", path);
+			  "pctx; build pctx for that type",
+			  path);
 		return false;
 	}
 	if (!*elf->loader) {
 		cli_error("cannot run %s with a context: it is statically linked, nothing can be "
-			  "preloaded; link it with libctx and call pctx_publish()", path);
+			  "preloaded; link it with libctx and call pctx_publish()",
+			  path);
 		return false;
 	}
 	if (strcmp(elf->loader, own.loader)) {
 		cli_error("cannot run %s with a context: it uses another C library (%s) than "
-			  "pctx (%s); build pctx with that one", path, elf->loader, own.loader);
+			  "pctx (%s); build pctx with that one",
+			  path, elf->loader, own.loader);
 		return false;
 	}
 	return true;
@@ -124,7 +127,8 @@ static bool run_check_mode(const char *path, int fd)
 	if (!what)
 		return true;
 	cli_error("cannot run %s with a context: it is %s, so nothing is preloaded into it; "
-		  "run it as the user it changes to", path, what);
+		  "run it as the user it changes to",
+		  path, what);
 	return false;
 }
 
