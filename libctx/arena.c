@@ -28,13 +28,12 @@ static bool arena_grow(struct arena *a, size_t len)
 {
 	struct arena_chunk *c;
 	size_t whole = sizeof(*c) + len;
-	void *map;
 
 	if (whole < ARENA_CHUNK)
 		whole = ARENA_CHUNK;
-	if (sys_map(whole, -1, &map))
+	c = sys_map(whole, -1);
+	if (!c)
 		return false;
-	c = map;
 	c->older = a->chunks;
 	c->len = whole;
 	a->chunks = c;

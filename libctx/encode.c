@@ -142,7 +142,7 @@ static int enc_attrs(struct encoding *e, const struct pctx_attr *attrs, size_t n
 	rc = enc_node(e, n);
 	if (rc)
 		return rc;
-	list = arena_alloc(&e->arena, n * sizeof(*list));
+	list = arena_alloc(&e->arena, n * sizeof(void *));
 	kvs = arena_alloc(&e->arena, n * sizeof(*kvs));
 	if (!list || !kvs)
 		return -ENOMEM;
@@ -180,7 +180,7 @@ static int enc_array(struct encoding *e, const struct pctx_value *v, int depth, 
 	if (!array || !items)
 		return -ENOMEM;
 	pb_array_init(array);
-	array->values = arena_alloc(&e->arena, n * sizeof(*array->values));
+	array->values = arena_alloc(&e->arena, n * sizeof(void *));
 	if (!array->values)
 		return -ENOMEM;
 	array->n_values = n;

@@ -100,7 +100,7 @@ int keymap_stage_value(const struct pctx_value *value, size_t *used)
 			if (rc)
 				return rc;
 		} else if (strlen(keymap_text + at) != len ||
-			   memcmp(keymap_text + at, v->u.string.data, len)) {
+			   memcmp(keymap_text + at, v->u.string.data, len) != 0) {
 			return -ESTALE;
 		} else {
 			at += len + 1;

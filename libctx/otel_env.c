@@ -62,6 +62,7 @@ static int env_decode(struct arena *arena, const char *text, size_t len, char **
 {
 	char *to;
 	size_t n = 0;
+	int high, low;
 
 	while (len && (text[0] == ' ' || text[0] == '\t')) {
 		text++;
@@ -77,9 +78,11 @@ static int env_decode(struct arena *arena, const char *text, size_t len, char **
 			to[n] = text[i++];
 			continue;
 		}
-		if (len - i < 3 || env_hex(text[i + 1]) < 0 || env_hex(text[i + 2]) < 0)
+		high = len - i < 3 ? -1 : env_hex(text[i + 1]);
+		low = high < 0 ? -1 : env_hex(text[i + 2]);
+		if (low < 0)
 			return -EINVAL;
-		to[n] = (char)(env_hex(text[i + 1]) << 4 | env_hex(text[i + 2]));
+		to[n] = (char)(high * 16 + low);
 		i += 3;
 	}
 	*out = to;

@@ -101,9 +101,9 @@ static int slot_reserve(struct slot *slot, size_t size)
 
 	if (size <= slot->capacity)
 		return 0;
-	rc = sys_map(capacity, -1, &map);
-	if (rc)
-		return rc;
+	map = sys_map(capacity, -1);
+	if (!map)
+		return -errno;
 	rc = sys_madvise(map, capacity, MADV_DONTFORK);
 	if (rc) {
 		munmap(map, capacity);
@@ -153,21 +153,20 @@ static int memfd_open(void)
 }
 
 /* Map a page for the header: of a memfd or, only if there can be none, anonymous. */
-static int header_map(struct ctx_header **out, bool *of_memfd)
+static struct ctx_header *header_map(bool *of_memfd, int *error)
 {
-	int fd = memfd_open(), rc = 0;
-	void *map;
+	struct ctx_header *h = NULL;
+	int fd = memfd_open();
 
 	*of_memfd = fd >= 0;
-	if (fd >= 0)
-		rc = sys_ftruncate(fd, sys_page_size());
-	if (!rc)
-		rc = sys_map(sys_page_size(), fd, &map);
+	*error = fd >= 0 ? sys_ftruncate(fd, sys_page_size()) : 0;
+	if (!*error) {
+		h = sys_map(sys_page_size(), fd);
+		*error = -errno;
+	}
 	if (fd >= 0)
 		sys_close(fd);
-	if (!rc)
-		*out = map;
-	return rc;
+	return h;
 }
 
 /*
@@ -227,8 +226,8 @@ static int pub_first(struct pub *p, const struct encoding *e)
 
 	if (foreign_context(NULL, 0))
 		return -EEXIST;
-	rc = header_map(&h, &of_memfd);
-	if (rc)
+	h = header_map(&of_memfd, &rc);
+	if (!h)
 		return rc;
 	rc = pub_build(p, e, h, of_memfd);
 	if (rc) {

@@ -40,7 +40,8 @@ static struct pub *state_make(void)
 	void *page;
 	bool wiped;
 
-	if (sys_map(sys_page_size(), -1, &page))
+	page = sys_map(sys_page_size(), -1);
+	if (!page)
 		return NULL;
 	wiped = sys_madvise(page, sys_page_size(), MADV_WIPEONFORK) == 0;
 	/* racing threads store the same answer */

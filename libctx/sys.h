@@ -94,17 +94,13 @@ static inline void sys_close(int fd)
 	syscall(SYS_close, fd);
 }
 
-/** sys_map() - private memory, of @fd or, if that is -1, anonymous and zeroed */
-static inline int sys_map(size_t len, int fd, void **out)
+/** sys_map() - private memory, of @fd or, if -1, zeroes; NULL with errno set: none */
+static inline void *sys_map(size_t len, int fd)
 {
 	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_PRIVATE;
 	void *map = mmap(NULL, len, PROT_READ | PROT_WRITE, flags, fd, 0);
 
-	*out = NULL;
-	if (map == MAP_FAILED)
-		return -errno;
-	*out = map;
-	return 0;
+	return map == MAP_FAILED ? NULL : map;
 }
 
 static inline int sys_open(const char *path, int flags)

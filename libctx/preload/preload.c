@@ -36,6 +36,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,14 +142,13 @@ static void shim_find_executable(void)
 	name = strrchr(path, '/');
 	name = name ? name + 1 : path;
 	if (strlen(name) < sizeof(shim_executable) && utf8_valid(name, strlen(name)))
-		strcpy(shim_executable, name);
+		memcpy(shim_executable, name, strlen(name) + 1);
 }
 
 static const char *shim_default_service(void)
 {
-	strcpy(shim_service, "unknown_service");
-	if (*shim_executable)
-		strcat(strcat(shim_service, ":"), shim_executable);
+	snprintf(shim_service, sizeof(shim_service), "unknown_service%s%s",
+		 *shim_executable ? ":" : "", shim_executable);
 	return shim_service;
 }
 

@@ -27,6 +27,24 @@ int pub_child(void (*body)(void))
 	return status;
 }
 
+/* "start-end perms offset device inode name"; false without a name */
+static bool pub_mapping_parse(char *line, struct pub_mapping *m)
+{
+	char *at = line;
+
+	line[strcspn(line, "\n")] = 0;
+	m->start = strtoul(at, &at, 16);
+	m->end = strtoul(at + 1, &at, 16);
+	snprintf(m->perms, sizeof(m->perms), "%.4s", at + 1);
+	for (int field = 0; field < 4; field++) { /* perms, offset, device, inode */
+		at += strspn(at, " ");
+		at += strcspn(at, " ");
+	}
+	at += strspn(at, " ");
+	snprintf(m->name, sizeof(m->name), "%s", at);
+	return *at != 0;
+}
+
 size_t pub_mappings(struct pub_mapping *out, size_t max)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
@@ -34,17 +52,8 @@ size_t pub_mappings(struct pub_mapping *out, size_t max)
 	size_t n = 0;
 
 	while (maps && n < max && fgets(line, sizeof(line), maps)) {
-		struct pub_mapping *m = &out[n];
-		unsigned long start, end;
-
-		if (!strstr(line, CTX_NAME))
-			continue;
-		if (sscanf(line, "%lx-%lx %4s %*s %*s %*s %63[^\n]", &start, &end, m->perms,
-			   m->name) != 4)
-			continue;
-		m->start = start;
-		m->end = end;
-		n++;
+		if (strstr(line, CTX_NAME))
+			n += pub_mapping_parse(line, &out[n]);
 	}
 	if (maps)
 		fclose(maps);
@@ -59,7 +68,8 @@ size_t pub_signatures(struct ctx_header **out)
 	for (size_t i = 0; i < n; i++) {
 		struct ctx_header *h = (struct ctx_header *)m[i].start;
 
-		if (m[i].perms[0] != 'r' || memcmp(h->signature, CTX_SIGNATURE, CTX_SIGNATURE_SIZE))
+		if (m[i].perms[0] != 'r' ||
+		    memcmp(h->signature, CTX_SIGNATURE, CTX_SIGNATURE_SIZE) != 0)
 			continue;
 		*out = h;
 		valid++;
@@ -146,7 +156,8 @@ bool pub_can_name(void)
 	void *map;
 	bool can;
 
-	if (sys_map(sys_page_size(), -1, &map))
+	map = sys_map(sys_page_size(), -1);
+	if (!map)
 		return false;
 	can = sys_name_mapping(map, sys_page_size(), "probe") == 0;
 	munmap(map, sys_page_size());

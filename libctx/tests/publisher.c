@@ -185,7 +185,7 @@ static int run(char **argv, int *used)
 	if (!strcmp(command, "append"))
 		return append(arg);
 	if (!strcmp(command, "loop"))
-		return loop(atoi(arg));
+		return loop((int)strtol(arg, NULL, 10));
 	if (!strcmp(command, "dump"))
 		return dump(arg);
 	*used = 1;

@@ -112,8 +112,9 @@ static void print_context(void)
 			unsigned long long time, payload;
 		} h;
 
-		if (!strstr(line, "OTEL_CTX") || sscanf(line, "%lx", &start) != 1)
+		if (!strstr(line, "OTEL_CTX"))
 			continue;
+		start = strtoul(line, NULL, 16);
 		memcpy(&h, (void *)start, sizeof(h));
 		at = memmem((void *)(size_t)h.payload, h.size, key, sizeof(key) - 1);
 		/* key, then AnyValue's and string's tag and length */

@@ -38,37 +38,46 @@ static char *run_encode(char *to, const char *text, size_t len)
 	return to;
 }
 
-static void run_add_attribute(struct run_args *args, const char *text, struct argp_state *state)
+/* What is wrong with KEY=VALUE, NULL if nothing */
+static const char *run_attribute_fault(const char *text)
 {
-	const char *equals = strchr(text, '=');
-	size_t old = args->attributes ? strlen(args->attributes) : 0;
-	char *all, *to;
+	if (*text == '=' || !strchr(text, '='))
+		return "not of the form KEY=VALUE";
+	return utf8_valid(text, strlen(text)) ? NULL : "not UTF-8";
+}
 
-	if (!equals || equals == text)
-		argp_error(state, "--attr %s: not of the form KEY=VALUE", text);
-	if (!utf8_valid(text, strlen(text)))
-		argp_error(state, "--attr %s: not UTF-8", text);
+/* Add a faultless KEY=VALUE. */
+static error_t run_add_attribute(struct run_args *args, const char *text)
+{
+	size_t old = args->attributes ? strlen(args->attributes) : 0;
+	size_t key = strcspn(text, "=");
 	/* each byte takes three at most, then ",", "=" and the end */
-	all = realloc(args->attributes, old + 3 * strlen(text) + 3);
+	char *all = realloc(args->attributes, old + 3 * strlen(text) + 3), *to;
+
 	if (!all)
-		argp_failure(state, CLI_FAILED, ENOMEM, "--attr");
+		return ENOMEM;
 	args->attributes = all;
 	to = all + old;
 	if (old)
 		*to++ = ',';
-	to = run_encode(to, text, (size_t)(equals - text));
+	to = run_encode(to, text, key);
 	*to++ = '=';
-	run_encode(to, equals + 1, strlen(equals + 1));
+	run_encode(to, text + key + 1, strlen(text + key + 1));
+	return 0;
 }
 
 static error_t run_parse(int key, char *arg, struct argp_state *state)
 {
 	struct run_args *args = state->input;
+	const char *fault;
 
 	switch (key) {
 	case 'a':
-		run_add_attribute(args, arg, state);
-		return 0;
+		fault = run_attribute_fault(arg);
+		if (!fault)
+			return run_add_attribute(args, arg);
+		argp_error(state, "--attr %s: %s", arg, fault);
+		return EINVAL;
 	case RUN_NO_FOLLOW:
 		args->no_follow_forks = true;
 		return 0;

@@ -50,7 +50,7 @@ static void run_loader(int fd, struct run_elf *elf)
 		if (ph.p_filesz >= sizeof(path) || !run_pread(fd, path, ph.p_filesz, ph.p_offset))
 			return;
 		slash = strrchr(path, '/');
-		strcpy(elf->loader, slash ? slash + 1 : path);
+		snprintf(elf->loader, sizeof(elf->loader), "%s", slash ? slash + 1 : path);
 		return;
 	}
 }
@@ -60,7 +60,7 @@ static bool run_elf_read(int fd, struct run_elf *elf)
 {
 	ElfW(Ehdr) *h = &elf->header;
 
-	if (!run_pread(fd, h, sizeof(*h), 0) || memcmp(h, ELFMAG, SELFMAG))
+	if (!run_pread(fd, h, sizeof(*h), 0) || memcmp(h, ELFMAG, SELFMAG) != 0)
 		return false;
 	if (h->e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
 		run_loader(fd, elf);
@@ -98,7 +98,7 @@ static bool run_check_elf(const char *path, const struct run_elf *elf)
 			  path);
 		return false;
 	}
-	if (strcmp(elf->loader, own.loader)) {
+	if (strcmp(elf->loader, own.loader) != 0) {
 		cli_error("cannot run %s with a context: it uses another C library (%s) than "
 			  "pctx (%s); build pctx with that one",
 			  path, elf->loader, own.loader);
@@ -139,7 +139,7 @@ static bool run_interpreter(int fd, char *out, size_t size)
 	ssize_t n = pread(fd, line, sizeof(line) - 1, 0);
 	char *start;
 
-	if (n < 3 || memcmp(line, "#!", 2))
+	if (n < 3 || memcmp(line, "#!", 2) != 0)
 		return false;
 	line[n] = 0;
 	start = line + 2 + strspn(line + 2, " \t");
