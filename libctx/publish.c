@@ -197,7 +197,7 @@ static void header_write(struct ctx_header *h, const struct slot *slot)
 /* The OTEP's steps 5 to 10 on a fresh mapping */
 static int pub_build(struct pub *p, const struct encoding *e, struct ctx_header *h, bool of_memfd)
 {
-	uint64_t now;
+	uint64_t now = 0;
 	int rc = sys_madvise(h, sys_page_size(), MADV_DONTFORK);
 
 	if (rc)
@@ -245,7 +245,7 @@ static int pub_update(struct pub *p, const struct encoding *e, bool keep)
 {
 	struct ctx_header *h = p->header;
 	struct slot *old = &p->slots[p->current], *new = &p->slots[!p->current];
-	uint64_t stored = __atomic_load_n(&h->published_at_ns, __ATOMIC_RELAXED), now;
+	uint64_t stored = __atomic_load_n(&h->published_at_ns, __ATOMIC_RELAXED), now = 0;
 	int rc;
 
 	/* what was stored last is seen before the slot of the one before changes */
