@@ -139,6 +139,7 @@ static void profile_totals(struct wprof *w)
 			 sample_unarmed(w->track.sample);
 	iv->untracked_shared_bytes = w->track.shared_bytes;
 	iv->untracked_busy_bytes = w->track.busy_bytes;
+	iv->untracked_limit_bytes = w->track.limit_bytes;
 	iv->vmas = w->vmas;
 	iv->n_vmas = w->n_vmas;
 	iv->runs = w->track.runs.v;

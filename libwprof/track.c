@@ -40,7 +40,9 @@
  * The kernel then merges it with its neighbour, unless it was written before:
  * pages of both have their own anon_vma by then, and the VMAs stay two for ever,
  * one more for each interval in which that memory grew. So that a heap that
- * grows is one VMA in our result, we join them here, and keep them joined.
+ * grows is one VMA in our result, we join them here, and keep them joined; and
+ * lest the target runs out of VMAs by us, new memory is left alone once it has
+ * three quarters of those it may have.
  *
  * Races. The target runs on. A mapping that changes after the list was read is
  * met by the next interval: unregistered memory is skipped by every step that
@@ -50,6 +52,7 @@
  * unregisters everything.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -59,6 +62,7 @@
 
 #define TRACK_SINGLE_MIN	1024u		/* pages */
 #define TRACK_RETRIES_MAX	6u
+#define TRACK_STACKS_AGE	3u		/* intervals between two looks, at least */
 
 static uint64_t track_now_ns(void)
 {
@@ -134,6 +138,7 @@ static int track_read(struct track *t)
 	t->now = old;
 	t->now.n = t->now.names_len = 0;
 	t->shared_bytes = 0;
+	t->n_maps = 0;
 	rc = maps_rewind(t->maps);
 	while (!rc && (rc = maps_next(t->maps, &e)) > 0) {
 		struct area a = {
@@ -142,6 +147,7 @@ static int track_read(struct track *t)
 		};
 
 		rc = 0;
+		t->n_maps++;
 		apart = e.flags & MAPS_SHARED || e.type == WPROF_VDSO;
 		if (e.flags & MAPS_SHARED && e.flags & MAPS_WRITE)
 			t->shared_bytes += e.end - e.start;
@@ -178,6 +184,16 @@ static void track_covered(struct track *t, struct area *a, bool same, uint64_t c
 	a->flags = WPROF_VMA_NEW;
 }
 
+/* New memory. Registering it may keep it from being merged: is there room? */
+static void track_first(struct track *t, struct area *a)
+{
+	a->flags |= WPROF_VMA_NEW;
+	if (t->number && t->n_maps > t->max_maps / 4 * 3) {
+		a->state |= AREA_REFUSED;
+		t->limit_bytes += a->end - a->start;
+	}
+}
+
 /*
  * Compare a with the areas before that overlap it, from *k on. How much of it
  * was tracked says what it is; a part that was not is new.
@@ -206,12 +222,12 @@ static void track_compare(struct track *t, struct area *a, size_t *k)
 	}
 	if (covered)
 		track_covered(t, a, same, covered);
-	else if (refused && t->number % TRACK_COUNT_AGE)
+	else if (refused && t->n_maps <= t->max_maps / 4 * 3 && t->number % TRACK_COUNT_AGE)
 		a->state |= AREA_REFUSED;
 	else if (idle && t->number % TRACK_COUNT_AGE)
 		a->state |= AREA_IDLE;
 	else if (!busy)
-		a->flags |= WPROF_VMA_NEW;
+		track_first(t, a);
 	if (!covered && !(a->state & (AREA_IDLE | AREA_REFUSED)))
 		a->state |= AREA_FRESH;
 }
@@ -265,6 +281,7 @@ static void track_compare_all(struct track *t)
 {
 	size_t k = 0;
 
+	t->limit_bytes = 0;
 	for (size_t i = 0; i < t->now.n; i++) {
 		struct area *a = &t->now.v[i];
 
@@ -296,6 +313,46 @@ static void track_join(struct track *t)
 	t->now.n = n;
 }
 
+/* The area that holds an address, or NULL */
+static struct area *track_find(struct track *t, uint64_t addr)
+{
+	size_t low = 0, high = t->now.n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (t->now.v[mid].end <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < t->now.n && t->now.v[low].start <= addr ? &t->now.v[low] : NULL;
+}
+
+/* Anonymous memory that a thread's stack pointer points to takes its name. */
+static int track_stacks(struct track *t)
+{
+	uint64_t age = t->number - t->threads.looked_at;
+	bool new = false;
+	char name[32];
+	int rc = 0;
+
+	for (size_t i = 0; i < t->now.n && age >= TRACK_STACKS_AGE && !new; i++)
+		new = t->now.v[i].flags & WPROF_VMA_NEW && t->now.v[i].type == WPROF_ANONYMOUS;
+	if (!t->number || new || age >= TRACK_COUNT_AGE)
+		threads_look(&t->threads, t->pid, t->number);
+	for (size_t i = 0; i < t->threads.n && !rc; i++) {
+		struct area *a = track_find(t, t->threads.v[i].sp);
+
+		if (!a || a->type != WPROF_ANONYMOUS || !(a->perms & MAPS_WRITE))
+			continue;
+		snprintf(name, sizeof(name), "[stack:%d]", (int)t->threads.v[i].tid);
+		rc = areas_name(&t->now, name, &a->name);
+		a->type = WPROF_STACK;
+	}
+	return rc;
+}
+
 static int track_follow(struct track *t)
 {
 	int rc = track_read(t);
@@ -305,7 +362,7 @@ static int track_follow(struct track *t)
 	track_compare_all(t);
 	rc = arm_register(t->uffd, t->now.v, t->now.n);
 	track_join(t);
-	return rc;
+	return rc ?: track_stacks(t);
 }
 
 /* ---- scanning -------------------------------------------------------------- */
@@ -598,12 +655,27 @@ int track_interval(struct track *t)
 
 /* ---- begin and end ------------------------------------------------------------ */
 
+static size_t track_max_maps(void)
+{
+	FILE *f = fopen("/proc/sys/vm/max_map_count", "re");
+	unsigned long n = 65530;
+
+	if (f) {
+		if (fscanf(f, "%lu", &n) != 1)
+			n = 65530;
+		fclose(f);
+	}
+	return n;
+}
+
 int track_open(struct track *t, pid_t pid)
 {
 	int rc;
 
 	memset(t, 0, sizeof(*t));
+	t->pid = pid;
 	t->uffd = -1;
+	t->max_maps = track_max_maps();
 	rc = scan_open(pid, &t->scan);
 	if (rc)
 		return rc;
@@ -619,6 +691,7 @@ void track_close(struct track *t)
 	maps_close(t->maps);
 	areas_free(&t->now);
 	areas_free(&t->before);
+	threads_close(&t->threads);
 	free(t->runs.v);
 	memset(&t->runs, 0, sizeof(t->runs));
 	t->maps = NULL;

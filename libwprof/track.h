@@ -4,6 +4,7 @@
 
 #include "arm.h"
 #include "maps.h"
+#include "threads.h"
 
 /* A count of populated pages serves that many intervals. */
 #define TRACK_COUNT_AGE		10u
@@ -25,6 +26,7 @@ enum track_way {
 };
 
 struct track {
+	pid_t pid;
 	int uffd;			/* the caller's */
 	struct maps *maps;
 	struct scan scan;
@@ -34,7 +36,9 @@ struct track {
 	enum track_way way;
 	bool holes_written;		/* phase 1 reports pages that do not exist */
 	uint64_t number;		/* of the interval, 1, 2, ... */
-	uint64_t shared_bytes, busy_bytes;
+	struct threads threads;
+	size_t n_maps, max_maps;	/* mappings of the target, and what it may have */
+	uint64_t shared_bytes, busy_bytes, limit_bytes;
 	uint64_t scan_ns;
 	uint64_t n_calls;
 	uint64_t first_written;		/* of the written pages those never armed */

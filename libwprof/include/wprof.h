@@ -113,7 +113,7 @@ struct wprof_vma {
 	uint32_t flags;			/* WPROF_VMA_* */
 	uint64_t written_pages;		/* written, and still populated at the scan */
 	uint64_t populated_pages;	/* cached, at most 10 intervals old */
-	const char *name;		/* as in maps, "" for anonymous memory */
+	const char *name;		/* as in maps, "[stack:TID]", "" if anonymous */
 };
 
 /** struct wprof_run - consecutive written pages */
@@ -150,6 +150,7 @@ struct wprof_interval {
 	uint64_t soft_dirty_pages;	/* WPROF_F_SOFT_DIRTY: populated and soft-dirty */
 	const struct wprof_run *soft_dirty_runs;
 	size_t n_soft_dirty_runs;
+	uint64_t untracked_limit_bytes;	/* new, left alone: the target has too many VMAs */
 };
 
 /** struct wprof_region - memory that is hot now; adjacent regions are merged */

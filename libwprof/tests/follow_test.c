@@ -4,6 +4,8 @@
  * exact; writers that race the scan are exact_test's.
  */
 
+#include <pthread.h>
+
 #include "kid.h"
 
 #define CASE(name, text)						\
@@ -585,6 +587,83 @@ CASE(busy__skipped_and_told, "Memory of another userfaultfd is skipped and told,
 	kid_end(&k);
 }
 
+static void *stack_thread(void *arg)
+{
+	char c;
+
+	/* asleep in a system call, with a stack of its own */
+	return (void *)(uintptr_t)read(*(int *)arg, &c, 1);
+}
+
+CASE(thread__stack_is_named, "The stack of a thread has its type and the thread's number")
+{
+	char name[32];
+	struct wprof *w;
+	struct wprof_why why;
+	const struct wprof_interval *iv;
+	int fds[2], up[2], found = 0;
+	pthread_t thread;
+	long fd;
+	pid_t pid;
+
+	ATF_REQUIRE_EQ(0, pipe(fds));
+	ATF_REQUIRE_EQ(0, pipe(up));
+	pid = fork();
+	if (!pid) {
+		fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1);
+		if (pthread_create(&thread, NULL, stack_thread, &fds[0]) ||
+		    write(up[1], &fd, sizeof(fd)) != sizeof(fd))
+			_exit(1);
+		pthread_join(thread, NULL);
+		_exit(0);
+	}
+	ATF_REQUIRE_EQ((ssize_t)sizeof(fd), read(up[0], &fd, sizeof(fd)));
+	fd = syscall(SYS_pidfd_getfd, syscall(SYS_pidfd_open, pid, 0), fd, 0);
+	ATF_REQUIRE_EQ(0, profile_attach(pid, (int)fd, NULL, &w, &why));
+	for (int i = 0; i < 100 && !found; i++) {
+		ATF_REQUIRE_EQ(0, wprof_sample(w, &iv));
+		for (size_t v = 0; v < iv->n_vmas; v++) {
+			int tid;
+
+			if (sscanf(iv->vmas[v].name, "[stack:%d]", &tid) != 1)
+				continue;
+			ATF_CHECK_EQ(WPROF_STACK, iv->vmas[v].type);
+			snprintf(name, sizeof(name), "/proc/%d/task/%d", (int)pid, tid);
+			ATF_CHECK_EQ(0, access(name, F_OK));
+			found = tid;
+		}
+	}
+	ATF_CHECK(found && found != pid);
+	wprof_close(w);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+CASE(limit__new_memory_left_alone, "Of a target short of VMAs new memory is left alone, and told")
+{
+	struct kid k;
+	long p;
+
+	kid_start(&k);
+	kid_profile(&k, NULL);
+	k.w->track.max_maps = 8;
+	p = kid_mmap_at(&k, 0x20000000, 16 * PAGE, PROT_READ | PROT_WRITE, KID_ANON | MAP_FIXED);
+	kid_write(&k, p, 16);
+	kid_sample(&k);
+	ATF_CHECK_EQ(0, kid_written(&k, p, 16 * PAGE));
+	ATF_CHECK_EQ(16 * PAGE, k.iv->untracked_limit_bytes);
+	kid_sample(&k);
+	ATF_CHECK_EQ(16 * PAGE, k.iv->untracked_limit_bytes);
+	k.w->track.max_maps = 65530;
+	for (int i = 0; i < 10; i++)
+		kid_sample(&k);
+	kid_write(&k, p, 5);
+	kid_sample(&k);
+	ATF_CHECK_EQ(0, k.iv->untracked_limit_bytes);
+	ATF_CHECK_EQ(5, kid_written(&k, p, 16 * PAGE));
+	kid_end(&k);
+}
+
 CASE(many__ten_thousand_vmas, "10,000 VMAs are followed, each write found")
 {
 	struct kid k;
@@ -700,6 +779,8 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, thp__new_one_counts_whole);
 	ATF_TP_ADD_TC(tp, guard__regions);
 	ATF_TP_ADD_TC(tp, file__private_pages_only);
+	ATF_TP_ADD_TC(tp, thread__stack_is_named);
+	ATF_TP_ADD_TC(tp, limit__new_memory_left_alone);
 	ATF_TP_ADD_TC(tp, many__ten_thousand_vmas);
 	ATF_TP_ADD_TC(tp, arena__hundred_gib_reserved);
 	ATF_TP_ADD_TC(tp, close__nothing_stays_registered);
