@@ -153,3 +153,24 @@ $(ctx-helpers): %: %.o $B/$d/tool/otlp_json.o $B/$d/internal.a
 	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ \
 		$$($(PKG_CONFIG) --libs jansson libprotobuf-c) -lpthread
 all-tests: $(ctx-helpers)
+
+# ---- fuzzing: clang only, everything instrumented but libprotobuf-c. What is
+# found lands in the build tree; what is worth keeping goes to libctx/fuzz/corpus.
+FUZZ_CC      ?= clang
+FUZZ_SECONDS ?= 300
+fuzz-programs += $B/fuzz/ctx_reader
+$B/fuzz/ctx_reader: $d/fuzz/reader.c $(ctx-src) $(ctx-pb)
+	@mkdir -p $(@D)
+	$(call say,FUZZ)$(FUZZ_CC) -std=c11 -D_GNU_SOURCE -DPROCSCOPE_VERSION='"$(VERSION)"' \
+		-w -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+		-Ilibctx -Ilibctx/include -I$B/libctx/proto -o $@ $^ \
+		$$($(PKG_CONFIG) --libs libprotobuf-c) -lpthread
+
+fuzz:
+	@./scripts/need build fuzz
+	@$(MAKE) --no-print-directory $(fuzz-programs)
+	@mkdir -p $B/fuzz/found/ctx_reader
+	cd $B/fuzz && ./ctx_reader -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 \
+		-max_len=70000 -print_final_stats=1 found/ctx_reader "$(CURDIR)/libctx/fuzz/corpus/reader"
+
+.PHONY: fuzz
