@@ -125,6 +125,10 @@ args_hot_to_cold_body()
 	# the dump has succeeded: its set is the next one's previous, nothing cools
 	atf_check -o save:args -e ignore wprof criu-args $pid --interval 300 --previous now
 	atf_check -s exit:1 grep -q 'no-parent' args
+	# the last dump takes all of it, without profiling
+	atf_check -o save:args -e ignore wprof criu-args $pid --previous previous --final
+	atf_check -o inline:"--no-parent-range $(echo $stack | tr ' ' ':')\n" cat args
+	atf_check -s exit:1 -e match:'999999' wprof criu-args 999999 --previous previous --final
 }
 
 case_with_targets criu_is_probed 'A CRIU without the options is told; a named one is exit 3'

@@ -22,7 +22,7 @@ struct criu_args {
 	struct options o;
 	struct session s;
 	const char *previous_file, *criu;
-	bool page_exact;
+	bool page_exact, final;
 	/* what comes out */
 	char exclude_file[4096];	/* "": none written */
 	char criu_path[4096];		/* "": none found */
@@ -284,7 +284,7 @@ static void print_args(const struct criu_args *c)
 		print_word(c->args[i]);
 	}
 	putchar('\n');
-	if (!c->args[0])
+	if (!c->args[0] && !c->final)
 		fputs("nothing is hot: nothing to leave out\n", stderr);
 	if (!c->criu_path[0])
 		fputs("no CRIU here: one that has --exclude-range is needed\n", stderr);
@@ -307,6 +307,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'e':
 		c->page_exact = true;
 		return 0;
+	case 'f':
+		c->final = true;
+		return 0;
 	case 'c':
 		c->criu = arg;
 		return 0;
@@ -325,6 +328,8 @@ static void parse_line(int argc, char **argv, struct criu_args *c)
 		  "next dump's --previous once this one has succeeded", 3 },
 		{ "page-exact", 'e', NULL, 0, "For a CRIU that leaves out pages, not whole "
 		  "mappings", 3 },
+		{ "final", 'f', NULL, 0, "For the last dump: it leaves nothing out, nothing is "
+		  "profiled", 3 },
 		{ "criu", 'c', "PROGRAM", 0, "Fail unless this CRIU knows the options", 3 },
 		{ 0 }
 	};
@@ -333,7 +338,7 @@ static void parse_line(int argc, char **argv, struct criu_args *c)
 		.about = "Profile a process and print the arguments that make CRIU leave its hot "
 			 "memory out of a pre-dump.\v"
 			 "Use it at once, as criu pre-dump $(wprof criu-args PID) ...: mappings "
-			 "come and go. The final dump leaves nothing out.",
+			 "come and go.",
 		.children = { &options_target, &options_rule, &options_json },
 		.own = own, .parser = parse, .input = c,
 	};
@@ -352,7 +357,7 @@ int criu_args_main(int argc, char **argv)
 		rc = load_previous(&c);
 	if (rc)
 		return rc;
-	rc = session_profile(&c.o, &c.s);
+	rc = c.final ? session_find(&c.o, &c.s) : session_profile(&c.o, &c.s);
 	if (!rc && c.s.ended) {
 		cli_error("process %d has ended: there is nothing to dump", c.s.target.pid);
 		rc = CLI_FAILED;

@@ -107,7 +107,7 @@ static int take_samples(struct session *s, const struct options *o)
 	return rc;
 }
 
-int session_profile(const struct options *o, struct session *s)
+int session_find(const struct options *o, struct session *s)
 {
 	int rc;
 
@@ -117,7 +117,13 @@ int session_profile(const struct options *o, struct session *s)
 		cli_error("signalfd: %s", strerror(-rc));
 		return CLI_FAILED;
 	}
-	rc = target_find(o, &s->pace, &s->target);
+	return target_find(o, &s->pace, &s->target);
+}
+
+int session_profile(const struct options *o, struct session *s)
+{
+	int rc = session_find(o, s);
+
 	if (!rc)
 		rc = session_open_profile(o, &s->target, &s->w);
 	if (rc < 0) {

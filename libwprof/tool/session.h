@@ -38,6 +38,9 @@ struct session {
  */
 int session_profile(const struct options *o, struct session *s);
 
+/** session_find() - only find the target; as session_profile() */
+int session_find(const struct options *o, struct session *s);
+
 void session_close(struct session *s);
 
 /** session_json() - the fields that documents about a target begin with */
