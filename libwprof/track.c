@@ -64,11 +64,11 @@
 #define TRACK_RETRIES_MAX	6u
 #define TRACK_STACKS_AGE	3u		/* intervals between two looks, at least */
 
-static uint64_t track_now_ns(void)
+static uint64_t track_now_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
@@ -635,7 +635,7 @@ static int track_error(struct track *t, int rc)
 
 int track_interval(struct track *t)
 {
-	uint64_t begun;
+	uint64_t begun, begun_cpu;
 	int rc;
 
 	t->number++;
@@ -643,10 +643,12 @@ int track_interval(struct track *t)
 	t->scan.counted_to = 0;
 	t->scan.n_calls = 0;
 	rc = track_follow(t);
-	begun = track_now_ns();
+	begun = track_now_ns(CLOCK_MONOTONIC);
+	begun_cpu = track_now_ns(CLOCK_THREAD_CPUTIME_ID);
 	if (!rc)
 		rc = track_scan(t);
-	t->scan_ns = track_now_ns() - begun;
+	t->scan_ns = track_now_ns(CLOCK_MONOTONIC) - begun;
+	t->scan_cpu_ns = track_now_ns(CLOCK_THREAD_CPUTIME_ID) - begun_cpu;
 	t->n_calls = t->scan.n_calls;
 	if (!rc)
 		rc = track_settle(t);

@@ -40,6 +40,7 @@ struct track {
 	size_t n_maps, max_maps;	/* mappings of the target, and what it may have */
 	uint64_t shared_bytes, busy_bytes, limit_bytes;
 	uint64_t scan_ns;
+	uint64_t scan_cpu_ns;		/* the same in time of this thread */
 	uint64_t n_calls;
 	uint64_t first_written;		/* of the written pages those never armed */
 };
