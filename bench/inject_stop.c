@@ -30,15 +30,15 @@
 
 #include "inject.h"
 
-#define ROUNDS_DEFAULT	60
-#define ROUNDS_MAX	10000
-#define TARGET_RATIO	4.0
+#define ROUNDS_DEFAULT 60
+#define ROUNDS_MAX     10000
+#define TARGET_RATIO   4.0
 
 /** struct scene - what the target looks like */
 struct scene {
 	const char *name;
 	int threads;
-	int busy;			/* of them; the rest sleeps */
+	int busy; /* of them; the rest sleeps */
 	int vmas;
 };
 
@@ -133,7 +133,7 @@ static pid_t target_start(const struct scene *scene)
 	if (read(ready[0], &c, 1) != 1)
 		die("starting a target");
 	close(ready[0]);
-	usleep(20000);			/* its threads come to rest */
+	usleep(20000); /* its threads come to rest */
 	return pid;
 }
 
@@ -238,7 +238,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	printf("time a target is stopped by an injection, medians of %d, us; target: at most %.0f "
-	       "times an empty stop\n\n", rounds, TARGET_RATIO);
+	       "times an empty stop\n\n",
+	       rounds, TARGET_RATIO);
 	printf("%-32s %10s %10s %10s %8s\n", "target", "stopped", "changed", "empty", "ratio");
 	for (size_t i = 0; i < sizeof(scenes) / sizeof(*scenes); i++)
 		missed += !scene_run(&scenes[i], rounds);

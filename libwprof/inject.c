@@ -17,8 +17,8 @@
 #include "inject/reply.h"
 #include "why.h"
 
-#define ANSWER_MS	15000		/* longer than the injector's own deadline */
-#define INJECTOR	"wprof-inject"
+#define ANSWER_MS 15000 /* longer than the injector's own deadline */
+#define INJECTOR  "wprof-inject"
 
 /* ---- finding the injector --------------------------------------------------- */
 
@@ -95,7 +95,7 @@ static int spawn_attr(posix_spawnattr_t *attr)
 		err = posix_spawnattr_setsigdefault(attr, &all);
 	if (!err)
 		err = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-						     POSIX_SPAWN_SETSIGDEF);
+							     POSIX_SPAWN_SETSIGDEF);
 	return err;
 }
 
@@ -186,8 +186,10 @@ static int answer_receive(int sock, struct inject_reply *reply, int *uffd)
 	} control;
 	struct iovec iov = { reply, sizeof(*reply) };
 	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = control.buf, .msg_controllen = sizeof(control.buf),
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buf,
+		.msg_controllen = sizeof(control.buf),
 	};
 	ssize_t n;
 	int err;
@@ -202,7 +204,7 @@ static int answer_receive(int sock, struct inject_reply *reply, int *uffd)
 	if (n != sizeof(*reply) || reply->magic != REPLY_MAGIC)
 		return -EPROTO;
 	reply->why.text[sizeof(reply->why.text) - 1] = '\0';
-	if (!reply->err && *uffd < 0)	/* no room for it in our table */
+	if (!reply->err && *uffd < 0) /* no room for it in our table */
 		return msg.msg_flags & MSG_CTRUNC ? -EMFILE : -EPROTO;
 	return 0;
 }
@@ -217,10 +219,13 @@ static void injector_reap(pid_t child)
 static int answer_failed(pid_t pid, int err, struct wprof_why *why)
 {
 	if (err == -ETIMEDOUT)
-		return why_system(why, err, "no answer from " INJECTOR " about process %d, which "
-				  "does not get to run (is its cgroup frozen?)", pid);
+		return why_system(why, err,
+				  "no answer from " INJECTOR " about process %d, which "
+				  "does not get to run (is its cgroup frozen?)",
+				  pid);
 	if (err == -EPROTO)
-		return why_system(why, err, INJECTOR " died, or is not of this version of libwprof");
+		return why_system(why, err,
+				  INJECTOR " died, or is not of this version of libwprof");
 	return why_system(why, err, "receiving the userfaultfd of process %d", pid);
 }
 
@@ -242,7 +247,7 @@ static int inject_run(const char *path, pid_t pid, int *uffd, struct inject_stat
 	}
 	err = answer_receive(sock[0], &reply, uffd);
 	close(sock[0]);
-	if (err != -ETIMEDOUT)		/* else it may have to wait for its target */
+	if (err != -ETIMEDOUT) /* else it may have to wait for its target */
 		injector_reap(child);
 	if (err)
 		return answer_failed(pid, err, why);

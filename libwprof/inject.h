@@ -11,13 +11,13 @@
 
 /** struct inject_stats - what an injection did to its target */
 struct inject_stats {
-	pid_t tid;			/* the thread that was stopped */
-	uint64_t stopped_ns;		/* from the request to stop until it was let go */
-	uint64_t changed_ns;		/* of it, with registers that are not its own */
-	uint32_t rewound;		/* 1: a call that never restarts was restarted */
-	uint32_t by_syscall;		/* 1: stops at system calls, not single steps */
-	uint32_t n_visited;		/* busy threads stopped once: in a fork? */
-	uint32_t n_children;		/* children the descriptor was closed in */
+	pid_t tid;	     /* the thread that was stopped */
+	uint64_t stopped_ns; /* from the request to stop until it was let go */
+	uint64_t changed_ns; /* of it, with registers that are not its own */
+	uint32_t rewound;    /* 1: a call that never restarts was restarted */
+	uint32_t by_syscall; /* 1: stops at system calls, not single steps */
+	uint32_t n_visited;  /* busy threads stopped once: in a fork? */
+	uint32_t n_children; /* children the descriptor was closed in */
 };
 
 /**

@@ -9,18 +9,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define ARCH_SUPPORTED	0
+#define ARCH_SUPPORTED 0
 
 #if defined(__aarch64__)
-#define ARCH_NAME	"arm64"
+#define ARCH_NAME "arm64"
 #elif defined(__riscv)
-#define ARCH_NAME	"riscv"
+#define ARCH_NAME "riscv"
 #elif defined(__x86_64__)
-#define ARCH_NAME	"x32"
+#define ARCH_NAME "x32"
 #elif defined(__i386__)
-#define ARCH_NAME	"i386"
+#define ARCH_NAME "i386"
 #else
-#define ARCH_NAME	"this architecture"
+#define ARCH_NAME "this architecture"
 #endif
 
 static const unsigned char arch_insn[] = { 0 };

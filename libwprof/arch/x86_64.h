@@ -15,15 +15,15 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 
-#define ARCH_SUPPORTED	1
-#define ARCH_NAME	"x86-64"
+#define ARCH_SUPPORTED 1
+#define ARCH_NAME      "x86-64"
 
 /* The kernel's own value for "restart, but EINTR where a handler runs". */
-#define ARCH_ERESTARTNOHAND	514
+#define ARCH_ERESTARTNOHAND 514
 
-#define ARCH_EFLAGS_TF		0x100u
+#define ARCH_EFLAGS_TF 0x100u
 
-static const unsigned char arch_insn[] = { 0x0f, 0x05 };	/* syscall */
+static const unsigned char arch_insn[] = { 0x0f, 0x05 }; /* syscall */
 
 struct arch_regs {
 	struct user_regs_struct user;

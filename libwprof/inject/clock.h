@@ -5,9 +5,9 @@
 #include <stdint.h>
 #include <time.h>
 
-#define NS_PER_US	1000ull
-#define NS_PER_MS	1000000ull
-#define NS_PER_S	1000000000ull
+#define NS_PER_US 1000ull
+#define NS_PER_MS 1000000ull
+#define NS_PER_S  1000000000ull
 
 static inline uint64_t clock_ns(void)
 {

@@ -21,7 +21,7 @@
 #include "inject/take.h"
 #include "why.h"
 
-#define UFFD_LINK	"anon_inode:[userfaultfd]"
+#define UFFD_LINK "anon_inode:[userfaultfd]"
 
 static bool copy_is_here(int proc, pid_t pid, int uffd, int number)
 {
@@ -44,7 +44,7 @@ static int copy_close(pid_t pid, int number, uint64_t deadline_ns, struct wprof_
 
 	err = take_thread(pid, &t, deadline_ns, why);
 	if (err == -ESRCH)
-		return 0;		/* exited: closed */
+		return 0; /* exited: closed */
 	if (err)
 		return err;
 	err = tracee_call(&t, SYS_close, number, deadline_ns, &ret);
@@ -53,13 +53,14 @@ static int copy_close(pid_t pid, int number, uint64_t deadline_ns, struct wprof_
 	if (err)
 		return why_set(why, WPROF_NO_THREAD,
 			       "process %d, forked meanwhile, still holds the userfaultfd and does "
-			       "not get to run", pid);
+			       "not get to run",
+			       pid);
 	return 0;
 }
 
 /* One look at all processes; *n_closed: where it was found. */
-static int copies_pass(DIR *dir, int uffd, int number, uint64_t deadline_ns,
-		       uint32_t *n_closed, struct wprof_why *why)
+static int copies_pass(DIR *dir, int uffd, int number, uint64_t deadline_ns, uint32_t *n_closed,
+		       struct wprof_why *why)
 {
 	struct dirent *entry;
 	int err = 0;

@@ -25,7 +25,7 @@
  */
 enum { RANK_QUIET, RANK_ASLEEP, RANK_STOPPED, RANK_RUNNING, RANK_EINTR, RANK_STUCK };
 
-#define PF_KTHREAD	0x00200000u
+#define PF_KTHREAD 0x00200000u
 
 /* One read: what proc(5) gives in one is of one moment. -errno or length. */
 static ssize_t facts_slurp(const char *path, char *buf, size_t size)
@@ -132,7 +132,8 @@ static int facts_traced(pid_t pid, pid_t tracer, struct wprof_why *why)
 	facts_comm(tracer, comm, sizeof(comm));
 	return why_set(why, WPROF_TRACED,
 		       "process %d is already traced by process %d (%s); a process has one "
-		       "tracer: wait until that one is done", pid, tracer, comm);
+		       "tracer: wait until that one is done",
+		       pid, tracer, comm);
 }
 
 /* The leader may have exited while other threads go on. */
@@ -202,7 +203,7 @@ static bool facts_same_userns(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
 	if (stat("/proc/self/ns/user", &self) || stat(path, &other))
-		return true;		/* not known: do not blame it */
+		return true; /* not known: do not blame it */
 	return self.st_dev == other.st_dev && self.st_ino == other.st_ino;
 }
 
@@ -237,18 +238,23 @@ int facts_denied(pid_t pid, pid_t tid, struct wprof_why *why)
 	if (!facts_same_userns(pid))
 		return why_set(why, WPROF_NOT_PERMITTED,
 			       "process %d lives in another user namespace (a container) over "
-			       "which this one has no rights; run from the host", pid);
+			       "which this one has no rights; run from the host",
+			       pid);
 	if (geteuid() && yama)
 		return why_set(why, WPROF_NOT_PERMITTED,
 			       "Yama (kernel.yama.ptrace_scope = %d) lets only %s trace process "
-			       "%d; run as root", yama, yama == 1 ? "its ancestors" : "root", pid);
+			       "%d; run as root",
+			       yama, yama == 1 ? "its ancestors" : "root", pid);
 	if (geteuid())
-		return why_set(why, WPROF_NOT_PERMITTED,
-			       "process %d forbids tracing (it is not dumpable: setuid, or it asked "
-			       "for that), or has more rights than this one; run as root", pid);
+		return why_set(
+			why, WPROF_NOT_PERMITTED,
+			"process %d forbids tracing (it is not dumpable: setuid, or it asked "
+			"for that), or has more rights than this one; run as root",
+			pid);
 	return why_set(why, WPROF_NOT_PERMITTED,
 		       "not permitted to trace process %d: CAP_SYS_PTRACE is missing, or a "
-		       "security module or a container's seccomp filter forbids it", pid);
+		       "security module or a container's seccomp filter forbids it",
+		       pid);
 }
 
 /* number of the call the thread sleeps in; -1: none, or it runs */

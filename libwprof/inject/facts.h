@@ -13,11 +13,11 @@
 
 /** struct facts - of one thread, from its status file */
 struct facts {
-	char state;			/* R, S, D, T, t, Z, X */
+	char state; /* R, S, D, T, t, Z, X */
 	pid_t tgid;
-	pid_t tracer;			/* 0: nobody */
-	int seccomp;			/* 0 none, 1 strict, 2 filter */
-	bool trap_busy;			/* SIGTRAP is ignored, blocked or pending */
+	pid_t tracer;	/* 0: nobody */
+	int seccomp;	/* 0 none, 1 strict, 2 filter */
+	bool trap_busy; /* SIGTRAP is ignored, blocked or pending */
 	bool has_memory;
 };
 

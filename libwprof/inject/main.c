@@ -22,7 +22,7 @@
 #include "inject/take.h"
 #include "why.h"
 
-#define DEADLINE_NS	(6 * NS_PER_S)
+#define DEADLINE_NS (6 * NS_PER_S)
 
 /*
  * From the first change to the last the target depends on this program getting

@@ -7,12 +7,12 @@
 
 #include "inject.h"
 
-#define REPLY_FD	3		/* where the injector finds the socket */
-#define REPLY_MAGIC	0x77707231u	/* changes with this structure */
+#define REPLY_FD    3		/* where the injector finds the socket */
+#define REPLY_MAGIC 0x77707231u /* changes with this structure */
 
 struct inject_reply {
 	uint32_t magic;
-	int32_t err;			/* 0 or -errno */
+	int32_t err; /* 0 or -errno */
 	struct inject_stats stats;
 	struct wprof_why why;
 };

@@ -29,11 +29,11 @@
 #include "inject/facts.h"
 #include "inject/take.h"
 
-#define BUSY_MAX	4096
-#define VISIT_MAX	128		/* stopped at a time */
-#define VISIT_NS	NS_PER_S
-#define LOOKS		6
-#define LOOK_NS		(250 * NS_PER_US)
+#define BUSY_MAX  4096
+#define VISIT_MAX 128 /* stopped at a time */
+#define VISIT_NS  NS_PER_S
+#define LOOKS	  6
+#define LOOK_NS	  (250 * NS_PER_US)
 
 static bool settle_is_busy(pid_t pid, pid_t tid, struct facts *facts)
 {

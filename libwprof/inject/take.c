@@ -10,9 +10,9 @@
 #include "inject/take.h"
 #include "why.h"
 
-#define THREADS_MAX	64		/* that many are looked at */
-#define INSN_NS		(300 * NS_PER_MS)	/* for an exec to come to its end */
-#define THREAD_NS	(2 * NS_PER_S)	/* for one to stop, or to get to run */
+#define THREADS_MAX 64		      /* that many are looked at */
+#define INSN_NS	    (300 * NS_PER_MS) /* for an exec to come to its end */
+#define THREAD_NS   (2 * NS_PER_S)    /* for one to stop, or to get to run */
 
 static uint64_t soonest(uint64_t deadline_ns)
 {
@@ -33,12 +33,13 @@ static bool take_filtered(void)
 
 static int take_seccomp(pid_t pid, const struct thread *thread, struct wprof_why *why)
 {
-	const char *kind = thread->seccomp == 1 ? "is in seccomp's strict mode" :
-						  "has a seccomp filter";
-	const char *cure = take_filtered() ?
-		"this process has a filter itself; run from outside its container" :
-		"suspending it takes CAP_SYS_ADMIN (run as root on the host) and a kernel with "
-		"CONFIG_CHECKPOINT_RESTORE";
+	const char *kind =
+		thread->seccomp == 1 ? "is in seccomp's strict mode" : "has a seccomp filter";
+	const char *cure =
+		take_filtered() ? "this process has a filter itself; run from outside its container"
+				: "suspending it takes CAP_SYS_ADMIN (run as root on the host) and "
+				  "a kernel with "
+				  "CONFIG_CHECKPOINT_RESTORE";
 
 	return why_set(why, WPROF_SECCOMP, "process %d %s: %s", pid, kind, cure);
 }
@@ -69,12 +70,15 @@ static int take_failed(pid_t pid, const struct thread *thread, int err, struct w
 static int take_none(pid_t pid, int n, char state, struct wprof_why *why)
 {
 	if (state == 'D')
-		return why_set(why, WPROF_NO_THREAD,
-			       "no thread of process %d could be stopped: in uninterruptible sleep "
-			       "(state D), for I/O or a vfork child; try again later", pid);
+		return why_set(
+			why, WPROF_NO_THREAD,
+			"no thread of process %d could be stopped: in uninterruptible sleep "
+			"(state D), for I/O, a vfork child or a frozen cgroup; try again later",
+			pid);
 	return why_set(why, WPROF_NO_THREAD,
 		       "none of %d threads of process %d could be stopped in time; is its cgroup "
-		       "frozen, or the machine overloaded?", n, pid);
+		       "frozen, or the machine overloaded?",
+		       n, pid);
 }
 
 /* An exiting thread answers EPERM or ESRCH: that one, not the process. */
@@ -126,9 +130,10 @@ static int take_insn(pid_t pid, pid_t tid, bool again, uint64_t *insn, struct wp
 	case -EPERM:
 		return facts_denied(pid, tid, why);
 	case -ENOENT:
-		return why_set(why, WPROF_NO_ARCH,
-			       "no memory of process %d holds a system call instruction of "
-			       ARCH_NAME, pid);
+		return why_set(
+			why, WPROF_NO_ARCH,
+			"no memory of process %d holds a system call instruction of " ARCH_NAME,
+			pid);
 	}
 	return why_system(why, err, "reading the code of process %d", pid);
 }
@@ -147,15 +152,16 @@ int take_thread(pid_t pid, struct tracee *t, uint64_t deadline_ns, struct wprof_
 		if (err)
 			return err;
 		n = facts_threads(pid, threads, THREADS_MAX);
-		err = n <= 0 ? -ESRCH : take_insn(pid, threads[0].tid, clock_ns() < patience_ns,
-						  &insn, why);
+		err = n <= 0 ? -ESRCH
+			     : take_insn(pid, threads[0].tid, clock_ns() < patience_ns, &insn, why);
 		if (!err)
 			err = take_one_of(pid, threads, n, insn, t, deadline_ns, why);
 		if (err != -ESRCH)
 			return err;
 	} while (clock_ns() < deadline_ns);
 	return why_set(why, WPROF_NO_THREAD,
-		       "the threads of process %d come and go too fast to stop one; try again", pid);
+		       "the threads of process %d come and go too fast to stop one; try again",
+		       pid);
 }
 
 /* ---- the two calls ---------------------------------------------------------------- */
@@ -216,10 +222,13 @@ static int take_refused(pid_t pid, int err, struct wprof_why *why)
 	case -EPERM:
 		return why_set(why, WPROF_NOT_PERMITTED,
 			       "process %d may not create a userfaultfd: a security module, or "
-			       "vm.unprivileged_userfaultfd = 0 on a kernel before 5.11", pid);
+			       "vm.unprivileged_userfaultfd = 0 on a kernel before 5.11",
+			       pid);
 	case -EMFILE:
-		return why_system(why, err, "creating a userfaultfd in process %d, which has used "
-				  "all of its descriptors (RLIMIT_NOFILE)", pid);
+		return why_system(why, err,
+				  "creating a userfaultfd in process %d, which has used "
+				  "all of its descriptors (RLIMIT_NOFILE)",
+				  pid);
 	}
 	return why_system(why, err, "creating a userfaultfd in process %d", pid);
 }
@@ -229,7 +238,8 @@ static int take_not_copied(pid_t pid, int err, struct wprof_why *why)
 	if (err == -EPERM)
 		return why_set(why, WPROF_NOT_PERMITTED,
 			       "pidfd_getfd on process %d is not permitted: a container's seccomp "
-			       "filter on this process; run from the host", pid);
+			       "filter on this process; run from the host",
+			       pid);
 	if (err == -ENOSYS)
 		return why_set(why, WPROF_NO_KERNEL, "this kernel has no pidfd_getfd (Linux 5.6)");
 	return why_system(why, err, "taking the userfaultfd of process %d", pid);
@@ -239,13 +249,15 @@ static int take_ended(pid_t pid, struct wprof_why *why)
 {
 	if (facts_refuse(pid, why))
 		return why_set(why, WPROF_ENDED, "process %d ended meanwhile", pid);
-	return why_set(why, WPROF_EXECED, "process %d ended the thread in use, by exec or exit; try "
-		       "again", pid);
+	return why_set(why, WPROF_EXECED,
+		       "process %d ended the thread in use, by exec or exit; try "
+		       "again",
+		       pid);
 }
 
 /* with the thread stopped; *uffd >= 0 on success only */
-static int take_stopped(struct tracee *t, int pidfd, int *uffd, int *number,
-			uint64_t deadline_ns, struct wprof_why *why)
+static int take_stopped(struct tracee *t, int pidfd, int *uffd, int *number, uint64_t deadline_ns,
+			struct wprof_why *why)
 {
 	long ret = 0;
 	int err;
@@ -273,8 +285,8 @@ static void take_stats(const struct tracee *t, struct inject_stats *stats)
 	stats->by_syscall = t->by_syscall;
 }
 
-int take_uffd(pid_t pid, int *uffd, int *number, uint64_t deadline_ns,
-	      struct inject_stats *stats, struct wprof_why *why)
+int take_uffd(pid_t pid, int *uffd, int *number, uint64_t deadline_ns, struct inject_stats *stats,
+	      struct wprof_why *why)
 {
 	struct tracee t;
 	int pidfd;

@@ -28,8 +28,8 @@ int take_thread(pid_t pid, struct tracee *t, uint64_t deadline_ns, struct wprof_
  *
  * Return: 0, or the errno of @why's reason.
  */
-int take_uffd(pid_t pid, int *uffd, int *number, uint64_t deadline_ns,
-	      struct inject_stats *stats, struct wprof_why *why);
+int take_uffd(pid_t pid, int *uffd, int *number, uint64_t deadline_ns, struct inject_stats *stats,
+	      struct wprof_why *why);
 
 /**
  * settle() - wait until no fork of @pid is half done

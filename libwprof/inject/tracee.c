@@ -64,20 +64,20 @@
 #include "inject/tracee.h"
 
 #ifndef PTRACE_EVENT_STOP
-#define PTRACE_EVENT_STOP	128
+#define PTRACE_EVENT_STOP 128
 #endif
-#define TRACE_SUSPEND_SECCOMP	(1u << 21)	/* PTRACE_O_SUSPEND_SECCOMP, 4.3 */
+#define TRACE_SUSPEND_SECCOMP (1u << 21) /* PTRACE_O_SUSPEND_SECCOMP, 4.3 */
 
-#define SYSCALL_STOP		(SIGTRAP | 0x80)	/* PTRACE_O_TRACESYSGOOD */
+#define SYSCALL_STOP (SIGTRAP | 0x80) /* PTRACE_O_TRACESYSGOOD */
 
 /*
  * Spin that long for a stop, alone, then with sched_yield(), then sleep. A
  * spinning program of real-time priority would keep the thread it waits for from
  * the processor, and is woken at once: it sleeps nearly from the start.
  */
-#define SPIN_NS			(50 * NS_PER_US)
-#define SPIN_REALTIME_NS	(4 * NS_PER_US)
-#define YIELD_NS		(250 * NS_PER_US)
+#define SPIN_NS		 (50 * NS_PER_US)
+#define SPIN_REALTIME_NS (4 * NS_PER_US)
+#define YIELD_NS	 (250 * NS_PER_US)
 
 static uint64_t spin_ns = SPIN_NS;
 static uint64_t yield_ns = YIELD_NS;
@@ -91,7 +91,7 @@ void tracee_realtime(void)
 /** struct stop - why a thread stopped */
 struct stop {
 	int sig;
-	int event;			/* PTRACE_EVENT_STOP, or 0: a signal */
+	int event; /* PTRACE_EVENT_STOP, or 0: a signal */
 };
 
 static int trace(int request, pid_t tid, uintptr_t addr, uintptr_t data)
@@ -200,7 +200,7 @@ static void sud_off(struct tracee *t)
 	struct uapi_ptrace_sud off = { 0 };
 
 	if (ptrace(UAPI_PTRACE_GET_SUD, t->tid, sizeof(t->sud), &t->sud))
-		t->sud.mode = 0;	/* a kernel that cannot tell */
+		t->sud.mode = 0; /* a kernel that cannot tell */
 	if (t->sud.mode)
 		ptrace(UAPI_PTRACE_SET_SUD, t->tid, sizeof(off), &off);
 }

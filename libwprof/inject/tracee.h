@@ -16,20 +16,20 @@
 struct tracee {
 	pid_t pid;
 	pid_t tid;
-	uint64_t insn;			/* address of arch_insn in its memory */
+	uint64_t insn; /* address of arch_insn in its memory */
 	bool suspend_seccomp;
-	bool by_syscall;		/* stop at system calls: SIGTRAP is in use */
+	bool by_syscall; /* stop at system calls: SIGTRAP is in use */
 
-	bool rewound;			/* its call is restarted by hand */
-	bool group_stopped;		/* it was stopped before we came */
-	bool changed;			/* its registers are not its own */
-	bool at_syscall;		/* the last stop was one of a system call */
-	int sig;			/* signal to pass on when it is resumed */
-	uint64_t mask;			/* its own signal mask */
-	struct arch_regs regs;		/* its own registers */
-	struct uapi_ptrace_sud sud;	/* mode 0: none */
-	uint64_t stop_ns;		/* when it was asked to stop */
-	uint64_t change_ns;		/* when its registers were changed first */
+	bool rewound;		    /* its call is restarted by hand */
+	bool group_stopped;	    /* it was stopped before we came */
+	bool changed;		    /* its registers are not its own */
+	bool at_syscall;	    /* the last stop was one of a system call */
+	int sig;		    /* signal to pass on when it is resumed */
+	uint64_t mask;		    /* its own signal mask */
+	struct arch_regs regs;	    /* its own registers */
+	struct uapi_ptrace_sud sud; /* mode 0: none */
+	uint64_t stop_ns;	    /* when it was asked to stop */
+	uint64_t change_ns;	    /* when its registers were changed first */
 	uint64_t let_go_ns;
 	uint64_t restore_ns;
 };

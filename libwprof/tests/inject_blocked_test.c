@@ -10,12 +10,13 @@
 #include <sys/epoll.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 #include "tests/inject_common.h"
 
-#define SLEEP_MS	700
-#define N_INJECTIONS	5
+#define SLEEP_MS     700
+#define N_INJECTIONS 5
 
 static long elapsed_ms(const struct timespec *since)
 {
@@ -385,6 +386,76 @@ INJECT_CASE(vfork__no_thread, "A target whose only thread waits for a vfork chil
 	target_finish(&t);
 }
 
+/* ---- a frozen cgroup ------------------------------------------------------------ */
+
+static char cgroup[4200];
+
+static void cgroup_write(const char *file, const char *value)
+{
+	char path[4300];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", cgroup, file);
+	f = fopen(path, "we");
+	ATF_REQUIRE_MSG(f, "%s", path);
+	ATF_REQUIRE(fputs(value, f) >= 0);
+	ATF_REQUIRE_EQ(0, fclose(f));
+}
+
+/* a new one below where version 2 is mounted */
+static void cgroup_make(void)
+{
+	char line[4200], dir[4096] = "", type[64];
+	FILE *f = fopen("/proc/mounts", "re");
+
+	ATF_REQUIRE(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%*s %4095s %63s", dir, type) == 2 && !strcmp(type, "cgroup2"))
+			break;
+	fclose(f);
+	if (strcmp(type, "cgroup2"))
+		atf_tc_skip("cgroup version 2 is not mounted");
+	snprintf(cgroup, sizeof(cgroup), "%s/wprof-test-%d", dir, getpid());
+	ATF_REQUIRE_EQ_MSG(0, mkdir(cgroup, 0755), "%s", cgroup);
+}
+
+static bool cgroup_is_frozen(void)
+{
+	char path[4300], line[64];
+	bool frozen = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/cgroup.events", cgroup);
+	f = fopen(path, "re");
+	ATF_REQUIRE(f);
+	while (fgets(line, sizeof(line), f))
+		frozen |= !strcmp(line, "frozen 1\n");
+	fclose(f);
+	return frozen;
+}
+
+/* It can be stopped, and then it cannot run: its registers must come back. */
+INJECT_CASE(frozen__untouched, "A frozen target is given up, and runs on once it is thawed")
+{
+	struct target t = target_start(body_pause);
+	char pid[16];
+
+	target_wait(&t, 1);
+	cgroup_make();
+	snprintf(pid, sizeof(pid), "%d", t.pid);
+	cgroup_write("cgroup.procs", pid);
+	cgroup_write("cgroup.freeze", "1");
+	while (!cgroup_is_frozen())
+		sched_yield();
+	inject_refused(t.pid, -EAGAIN, WPROF_NO_THREAD, "frozen");
+	cgroup_write("cgroup.freeze", "0");
+	for (int i = 0; i < N_INJECTIONS; i++)
+		inject_ok(&t);
+	ATF_CHECK_STREQ("0000000000000000\n", status_of(t.pid, t.pid, "SigBlk"));
+	target_kill(&t);
+	ATF_CHECK_EQ(0, rmdir(cgroup));
+}
+
 ATF_TP_ADD_TCS(tp)
 {
 	ATF_TP_ADD_TC(tp, nanosleep__unnoticed);
@@ -401,5 +472,6 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, ppoll__mask);
 	ATF_TP_ADD_TC(tp, nanosleep__signal_eintr);
 	ATF_TP_ADD_TC(tp, vfork__no_thread);
+	ATF_TP_ADD_TC(tp, frozen__untouched);
 	return atf_no_error();
 }

@@ -25,22 +25,22 @@
 #include "inject.h"
 
 /* a case with its one-sentence description; none may hang */
-#define INJECT_CASE(name, text)						\
-	ATF_TC(name);							\
-	ATF_TC_HEAD(name, tc)						\
-	{								\
-		atf_tc_set_md_var(tc, "descr", text);			\
-		atf_tc_set_md_var(tc, "require.user", "root");		\
-		atf_tc_set_md_var(tc, "timeout", "60");			\
-	}								\
+#define INJECT_CASE(name, text)                                \
+	ATF_TC(name);                                          \
+	ATF_TC_HEAD(name, tc)                                  \
+	{                                                      \
+		atf_tc_set_md_var(tc, "descr", text);          \
+		atf_tc_set_md_var(tc, "require.user", "root"); \
+		atf_tc_set_md_var(tc, "timeout", "60");        \
+	}                                                      \
 	ATF_TC_BODY(name, tc)
 
 /** struct shared - what a target and its test tell each other */
 struct shared {
-	atomic_int ready;		/* the target is where it should be */
-	atomic_int stop;		/* it should come to its end */
-	atomic_long spins;		/* rounds of body_spin() */
-	atomic_long counts[128];	/* whatever the case counts */
+	atomic_int ready;	 /* the target is where it should be */
+	atomic_int stop;	 /* it should come to its end */
+	atomic_long spins;	 /* rounds of body_spin() */
+	atomic_long counts[128]; /* whatever the case counts */
 };
 
 /** struct target - a child in a case of its own */
@@ -50,13 +50,12 @@ struct target {
 };
 
 /* In a child: ATF_REQUIRE there would not fail the test. */
-#define CHILD_REQUIRE(x)						\
-	do {								\
-		if (!(x)) {						\
-			fprintf(stderr, "%s:%d: %s: errno %d\n",	\
-				__FILE__, __LINE__, #x, errno);		\
-			_exit(99);					\
-		}							\
+#define CHILD_REQUIRE(x)                                                                         \
+	do {                                                                                     \
+		if (!(x)) {                                                                      \
+			fprintf(stderr, "%s:%d: %s: errno %d\n", __FILE__, __LINE__, #x, errno); \
+			_exit(99);                                                               \
+		}                                                                                \
 	} while (0)
 
 static inline void pause_ms(long ms)
@@ -81,8 +80,8 @@ static inline struct target target_start(void (*body)(struct shared *))
 {
 	struct target t;
 
-	t.shared = mmap(NULL, sizeof(*t.shared), PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	t.shared = mmap(NULL, sizeof(*t.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
 	ATF_REQUIRE(t.shared != MAP_FAILED);
 	fflush(NULL);
 	t.pid = fork();
@@ -165,8 +164,7 @@ static inline struct inject_stats inject_ok(const struct target *t)
 }
 
 /* one that has to be refused, for that reason, with a text that says so */
-static inline void inject_refused(pid_t pid, int err, enum wprof_reason reason,
-				  const char *says)
+static inline void inject_refused(pid_t pid, int err, enum wprof_reason reason, const char *says)
 {
 	struct wprof_why why;
 	int uffd = -1;

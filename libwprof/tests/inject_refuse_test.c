@@ -40,8 +40,8 @@ static void attempt_here(pid_t pid, const char *injector, struct attempt *a)
 
 static struct attempt *attempt_new(void)
 {
-	struct attempt *a = mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE,
-				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct attempt *a =
+		mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	ATF_REQUIRE(a != MAP_FAILED);
 	a->err = 12345;
@@ -490,7 +490,7 @@ INJECT_CASE(compat__refused, "A 32-bit target is refused by name and runs on")
 
 /* system call user dispatch: calls from outside a range raise SIGSYS */
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
-#define PR_SET_SYSCALL_USER_DISPATCH	59
+#define PR_SET_SYSCALL_USER_DISPATCH 59
 #endif
 
 static volatile char dispatch_selector;
@@ -512,7 +512,7 @@ static void body_dispatch(struct shared *shared)
 	body_spin(shared);
 	CHILD_REQUIRE(atomic_load(&shared->counts[0]) == 0);
 	CHILD_REQUIRE(dispatch_selector == 1);
-	syscall(SYS_getppid);			/* still on: raises SIGSYS */
+	syscall(SYS_getppid); /* still on: raises SIGSYS */
 	CHILD_REQUIRE(atomic_load(&shared->counts[0]) == 1);
 }
 

@@ -7,11 +7,11 @@
 #include "tests/inject_common.h"
 
 #if defined(__x86_64__) && __has_include(<sys/rseq.h>)
-#define HAVE_RSEQ_TEST	1
+#define HAVE_RSEQ_TEST 1
 extern const ptrdiff_t __rseq_offset;
 extern const unsigned int __rseq_size;
 #else
-#define HAVE_RSEQ_TEST	0
+#define HAVE_RSEQ_TEST 0
 #endif
 
 static void on_signal(int sig)
@@ -26,27 +26,28 @@ static void on_signal(int sig)
  */
 static int section_run(atomic_int *stop, uint64_t *rseq_cs)
 {
-	__asm__ volatile goto(
-		".pushsection .data.rel, \"aw\"\n"
-		".balign 32\n"
-		"3:\n"
-		".long 0, 0\n"
-		".quad 1f, 2f - 1f, 4f\n"
-		".popsection\n"
-		"leaq 3b(%%rip), %%rax\n"
-		"movq %%rax, (%[cs])\n"
-		"1:\n"
-		"cmpl $0, (%[stop])\n"
-		"je 1b\n"
-		"2:\n"
-		".pushsection .text.rseq_abort, \"ax\"\n"
-		".byte 0x0f, 0xb9, 0x3d\n"	/* ud1: the signature follows */
-		".long 0x53053053\n"
-		"4:\n"
-		"jmp %l[aborted]\n"
-		".popsection\n"
-		: : [cs] "r"(rseq_cs), [stop] "r"(stop)
-		: "rax", "memory", "cc" : aborted);
+	__asm__ volatile goto(".pushsection .data.rel, \"aw\"\n"
+			      ".balign 32\n"
+			      "3:\n"
+			      ".long 0, 0\n"
+			      ".quad 1f, 2f - 1f, 4f\n"
+			      ".popsection\n"
+			      "leaq 3b(%%rip), %%rax\n"
+			      "movq %%rax, (%[cs])\n"
+			      "1:\n"
+			      "cmpl $0, (%[stop])\n"
+			      "je 1b\n"
+			      "2:\n"
+			      ".pushsection .text.rseq_abort, \"ax\"\n"
+			      ".byte 0x0f, 0xb9, 0x3d\n" /* ud1: the signature follows */
+			      ".long 0x53053053\n"
+			      "4:\n"
+			      "jmp %l[aborted]\n"
+			      ".popsection\n"
+			      :
+			      : [cs] "r"(rseq_cs), [stop] "r"(stop)
+			      : "rax", "memory", "cc"
+			      : aborted);
 	return 1;
 aborted:
 	return 0;
@@ -95,7 +96,7 @@ INJECT_CASE(rseq__aborted, "A thread in a restartable sequence leaves by its abo
 }
 
 /* time(2) as programs of long ago call it: a page the kernel emulates */
-#define VSYSCALL_TIME	0xffffffffff600400ul
+#define VSYSCALL_TIME 0xffffffffff600400ul
 
 static int vsyscall_is_there(void)
 {
@@ -112,7 +113,7 @@ static int vsyscall_is_there(void)
 
 static void body_vsyscall(struct shared *shared)
 {
-	time_t (*vsyscall_time)(time_t *) = (time_t (*)(time_t *))VSYSCALL_TIME;
+	time_t (*vsyscall_time)(time_t *) = (time_t(*)(time_t *))VSYSCALL_TIME;
 
 	atomic_store(&shared->ready, 1);
 	while (!atomic_load(&shared->stop)) {

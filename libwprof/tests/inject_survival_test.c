@@ -12,9 +12,9 @@
 #include "tests/inject_common.h"
 #include "uapi.h"
 
-#define N_WORKERS	2
-#define N_RT		4		/* real-time signals in use */
-#define BURST		16		/* sent before the receiver is waited for */
+#define N_WORKERS 2
+#define N_RT	  4  /* real-time signals in use */
+#define BURST	  16 /* sent before the receiver is waited for */
 
 /* places in counts */
 enum { SEEN = 0, UNORDERED = 8, ROUNDS = 16, WRONG = 32, EINTRS = 40, SENT = 48 };
@@ -170,7 +170,8 @@ static void service_check(const struct target *t)
 ATF_TC(service__storm);
 ATF_TC_HEAD(service__storm, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "Injections into a threaded, signalled target: no signal "
+	atf_tc_set_md_var(tc, "descr",
+			  "Injections into a threaded, signalled target: no signal "
 			  "lost or doubled, no EINTR, all results right");
 	atf_tc_set_md_var(tc, "timeout", "3600");
 }
@@ -219,7 +220,7 @@ static void caller(pid_t target)
 		int uffd = -1;
 
 		if (inject_uffd(target, NULL, &uffd, NULL, NULL))
-			continue;	/* the injector of a killed caller may still hold it */
+			continue; /* the injector of a killed caller may still hold it */
 		CHILD_REQUIRE(!ioctl(uffd, UFFDIO_API, &api));
 		CHILD_REQUIRE(!ioctl(uffd, UFFDIO_REGISTER, &reg));
 		close(uffd);
@@ -268,7 +269,8 @@ static bool is_registered(pid_t pid)
 ATF_TC(caller__killed);
 ATF_TC_HEAD(caller__killed, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "SIGKILL of the caller at random moments: the target lives, "
+	atf_tc_set_md_var(tc, "descr",
+			  "SIGKILL of the caller at random moments: the target lives, "
 			  "undisturbed, and nothing stays in it");
 	atf_tc_set_md_var(tc, "timeout", "3600");
 }

@@ -84,8 +84,8 @@ INJECT_CASE(uffd__works, "The descriptor is a userfaultfd of the target with our
 static void snapshot(pid_t pid, char *buf, size_t size)
 {
 	static const char *const names[] = {
-		"State", "TracerPid", "FDSize", "Threads", "SigPnd", "ShdPnd", "SigBlk",
-		"SigIgn", "SigCgt", "Seccomp", "VmSize", "VmPTE", "RssAnon",
+		"State",  "TracerPid", "FDSize",  "Threads", "SigPnd", "ShdPnd",  "SigBlk",
+		"SigIgn", "SigCgt",    "Seccomp", "VmSize",  "VmPTE",  "RssAnon",
 	};
 	char path[64];
 	size_t len = 0;
@@ -102,7 +102,8 @@ static void snapshot(pid_t pid, char *buf, size_t size)
 	buf[len] = '\0';
 }
 
-INJECT_CASE(target__unchanged, "State, masks, mappings and memory of a sleeping target stay the same")
+INJECT_CASE(target__unchanged,
+	    "State, masks, mappings and memory of a sleeping target stay the same")
 {
 	static char before[65536], after[65536];
 	struct target t = target_start(body_pause);
@@ -116,6 +117,32 @@ INJECT_CASE(target__unchanged, "State, masks, mappings and memory of a sleeping 
 	snapshot(t.pid, after, sizeof(after));
 	ATF_CHECK_STREQ(before, after);
 	target_kill(&t);
+}
+
+/* a breakpoint poked into the code would leave a page of its own, for good */
+INJECT_CASE(target__code_clean, "No page of the target's code is copied, let alone changed")
+{
+	struct target t = target_start(body_spin);
+	bool executable = false;
+	char line[1024], flags[8];
+	char path[64];
+	long kb;
+	FILE *f;
+
+	target_wait(&t, 1);
+	for (int i = 0; i < 5; i++)
+		inject_ok(&t);
+	snprintf(path, sizeof(path), "/proc/%d/smaps", t.pid);
+	f = fopen(path, "re");
+	ATF_REQUIRE(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%*x-%*x %7s", flags) == 1)
+			executable = flags[2] == 'x';
+		if (executable && sscanf(line, "Anonymous: %ld", &kb) == 1)
+			ATF_CHECK_EQ(0, kb);
+	}
+	fclose(f);
+	target_finish(&t);
 }
 
 INJECT_CASE(target__busy, "A target that never sleeps goes on after each injection")
@@ -156,6 +183,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, injector__missing);
 	ATF_TP_ADD_TC(tp, uffd__works);
 	ATF_TP_ADD_TC(tp, target__unchanged);
+	ATF_TP_ADD_TC(tp, target__code_clean);
 	ATF_TP_ADD_TC(tp, target__busy);
 	ATF_TP_ADD_TC(tp, target__no_descriptor_free);
 	return atf_no_error();

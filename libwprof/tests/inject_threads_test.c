@@ -8,7 +8,7 @@
 
 #include "tests/inject_common.h"
 
-#define N_THREADS	64
+#define N_THREADS 64
 
 static struct shared *threads_shared;
 
@@ -19,7 +19,8 @@ static void *same_code(void *arg)
 
 	while (!atomic_load(&threads_shared->stop)) {
 		CHILD_REQUIRE(syscall(SYS_getppid) > 0);
-		CHILD_REQUIRE(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &(struct timespec){ 0 }) == 0);
+		CHILD_REQUIRE(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &(struct timespec){ 0 }) ==
+			      0);
 		atomic_fetch_add(counter, 1);
 	}
 	return NULL;
@@ -183,7 +184,7 @@ static void *forker(void *arg)
 
 static void body_forks(struct shared *shared)
 {
-	const size_t size = 32 << 20;	/* to be copied: forks that take a while */
+	const size_t size = 32 << 20; /* to be copied: forks that take a while */
 	char *memory = malloc(size);
 
 	CHILD_REQUIRE(memory);
