@@ -125,7 +125,8 @@ guest_boot()
 			-chardev stdio,id=job,signal=off -serial chardev:job < "${guest_stdin:-/dev/null}" 2> "$2/qemu.err" || rc=$?
 		echo "$rc" > "$2/rc.new" && mv "$2/rc.new" "$2/rc"
 	} &
-	trap 'guest_kill "$2"; exit 130' INT TERM HUP
+	guest_dir=$2
+	trap 'guest_kill "$guest_dir"; exit 130' INT TERM HUP
 	guest_watch "$2"
 	wait
 	trap - INT TERM HUP

@@ -26,8 +26,8 @@ extra_command()
 	cat > "$3" <<-EOF
 		#!/bin/sh
 		o=/opt/$1
-		exec \$o/lib64/ld-linux-x86-64.so.2 --library-path \\
-			\$o/usr/lib/x86_64-linux-gnu:\$o/usr/lib/x86_64-linux-gnu/criu \$o/$2 "\$@"
+		lib=\$o/usr/lib/x86_64-linux-gnu
+		exec \$lib/ld-linux-x86-64.so.2 --library-path \$lib \$o/$2 "\$@"
 	EOF
 	chmod 755 "$3"
 }

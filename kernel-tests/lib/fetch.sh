@@ -106,9 +106,10 @@ kernel_prepare()
 	apt_update "$suite"
 	package=$(apt_newest "$suite" "${from#*:}")
 	[ -n "$package" ] || die "suite $suite has no package ${from#*:} (kernel $1)"
-	id="$package $(apt_version "$suite" "$package") ${fragment:+$(sha256sum < "$fragment")}"
+	made_by=$(sha256sum < "${fragment:-$kt/modules}")
+	id="$package $(apt_version "$suite" "$package") ${made_by%% *}"
 	if [ "$(cat "$cache/$entry/package" 2> /dev/null)" != "$id" ] || ! entry_good "$entry"; then
-		say "preparing kernel $1: $id"
+		say "preparing kernel $1: ${id% *}"
 		kernel_make "$entry" "$suite" "$package" "$fragment" "$id"
 	fi
 	touch "$cache/$entry.looked-up"
