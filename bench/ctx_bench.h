@@ -59,7 +59,9 @@ static inline void publish_ten(int64_t number)
 		pctx_string("telemetry.sdk.version", "0.1.0"),
 		pctx_int("number", number),
 	};
-	struct pctx_publish_opts opts = { .size = sizeof(opts), .resource = attrs, .n_resource = 10 };
+	struct pctx_publish_opts opts = { .size = sizeof(opts),
+					  .resource = attrs,
+					  .n_resource = 10 };
 
 	must(pctx_publish(&opts) == 0, "publish");
 }

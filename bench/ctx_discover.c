@@ -11,12 +11,7 @@
 #include "ctx_bench.h"
 #include "discover.h"
 
-enum place {
-	FIRST,
-	MIDDLE,
-	LAST,
-	NONE
-};
+enum place { FIRST, MIDDLE, LAST, NONE };
 
 static const char *const place_names[] = { "first", "middle", "last", "none" };
 
@@ -56,7 +51,7 @@ static void layout_make(int ready, void *arg)
 static double find_us(pid_t pid, bool text_only, unsigned int rounds)
 {
 	struct discover_opts opts = { .text_only = text_only };
-	double us[101];
+	double us[101] = { 0 };
 
 	for (unsigned int i = 0; i < rounds; i++) {
 		uint64_t address, start;
@@ -77,7 +72,7 @@ static double find_us(pid_t pid, bool text_only, unsigned int rounds)
 static double text_us(pid_t pid, unsigned int rounds)
 {
 	static char buffer[32768];
-	double us[101];
+	double us[101] = { 0 };
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
@@ -140,8 +135,8 @@ static int measure(enum place place, unsigned int n)
 	bool missed = (n >= 100 && ours > 1.15 * text && ours > 1.15 * whole) ||
 		      (n == 1000000 && (place == FIRST || place == LAST) && ours > whole / 100);
 
-	printf("%8u  %-6s  %12.1f  %12.1f  %12.1f  %8.4f  %s\n", n, place_names[place], whole,
-	       text, ours, ours / whole, missed ? "MISSED" : "met");
+	printf("%8u  %-6s  %12.1f  %12.1f  %12.1f  %8.4f  %s\n", n, place_names[place], whole, text,
+	       ours, ours / whole, missed ? "MISSED" : "met");
 	fflush(stdout);
 	target_end(pid);
 	return missed;
@@ -157,8 +152,8 @@ int main(void)
 	signal(SIGTERM, on_signal);
 
 	printf("microseconds; targets: at 1,000,000 first and last 1/100 of reading the text, "
-	       "from 100 up never slower\n%8s  %-6s  %12s  %12s  %12s  %8s\n", "mappings",
-	       "mapped", "read text", "find by text", "ours", "ratio");
+	       "from 100 up never slower\n%8s  %-6s  %12s  %12s  %12s  %8s\n",
+	       "mappings", "mapped", "read text", "find by text", "ours", "ratio");
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		for (int place = FIRST; place <= NONE; place++)
 			missed |= measure((enum place)place, sizes[i]);

@@ -9,8 +9,8 @@
 #include "ctx_bench.h"
 #include "discover.h"
 
-#define ROUNDS	400
-#define CALLS	100
+#define ROUNDS 400
+#define CALLS  100
 
 static struct ctx_header header;
 static uint64_t address;

@@ -8,8 +8,8 @@
 
 #include "ctx_bench.h"
 
-#define SAMPLES		200000
-#define TEXT_MAX	48
+#define SAMPLES	 200000
+#define TEXT_MAX 48
 
 /* A text that says the number, of another length for the next one. */
 static void text_of(char text[TEXT_MAX], int64_t number)
@@ -26,7 +26,8 @@ static void writer(int ready, void *arg)
 	for (int64_t i = 1;; i++) {
 		char text[TEXT_MAX];
 		struct pctx_attr attrs[3] = { pctx_int("a", i), pctx_int("b", i) };
-		struct pctx_publish_opts opts = { .size = sizeof(opts), .resource = attrs,
+		struct pctx_publish_opts opts = { .size = sizeof(opts),
+						  .resource = attrs,
 						  .n_resource = 3 };
 
 		text_of(text, i);
@@ -80,7 +81,8 @@ int main(int argc, char **argv)
 		pctx_context_free(c);
 	}
 	printf("%llu attempts: %llu read (%llu of them new), %llu met an update, %llu torn, "
-	       "%llu other\n", (unsigned long long)attempts, (unsigned long long)n_read,
+	       "%llu other\n",
+	       (unsigned long long)attempts, (unsigned long long)n_read,
 	       (unsigned long long)n_changed, (unsigned long long)n_busy,
 	       (unsigned long long)n_torn, (unsigned long long)n_other);
 	printf("latency of an attempt: p50 %.1f us, p99 %.1f us, p99.9 %.1f us\n",

@@ -90,7 +90,7 @@ int discover_check(const struct ctx_header *header, bool accept_version_1)
 /* Look at one mapping. Only what ends the whole search is an error. */
 static int look_at(struct discovery *d, const struct maps_line *line)
 {
-	struct ctx_header header;
+	struct ctx_header header = { .version = 0 };
 	int rc;
 
 	if (!maps_is_candidate(line) || line->end - line->start < sizeof(header))

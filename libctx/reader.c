@@ -115,7 +115,7 @@ static int header_read(struct pctx_reader *r, struct ctx_header *header)
 /* What @header says of its payload is wrong, unless it was read in a race. */
 static int confirm_bad(struct pctx_reader *r, const struct ctx_header *header)
 {
-	struct ctx_header again;
+	struct ctx_header again = { .version = 0 };
 	int rc = header_read(r, &again);
 
 	if (rc)
@@ -133,7 +133,7 @@ static bool payload_plausible(const struct pctx_reader *r, const struct ctx_head
 /* Two calls: the header; its payload and the header again. */
 static int attempt_new(struct pctx_reader *r, struct ctx_header *header)
 {
-	struct ctx_header again;
+	struct ctx_header again = { .version = 0 };
 	struct iovec to[2], from[2];
 	int rc = header_read(r, header);
 
@@ -160,7 +160,7 @@ static int attempt_new(struct pctx_reader *r, struct ctx_header *header)
 /* One call, if the payload is where and as long as it was. */
 static int attempt_known(struct pctx_reader *r, struct ctx_header *header)
 {
-	struct ctx_header again;
+	struct ctx_header again = { .version = 0 };
 	struct iovec to[3], from[3];
 	size_t len = r->last.payload_size;
 	int rc;
@@ -292,7 +292,7 @@ static int take(struct pctx_reader *r, const struct ctx_header *header)
 
 static int reader_read(struct pctx_reader *r, struct pctx_context **out)
 {
-	struct ctx_header header;
+	struct ctx_header header = { .version = 0 };
 	int rc = attempts(r, &header);
 
 	if (rc == -EBADMSG)
@@ -334,7 +334,7 @@ static int poll_changed(struct pctx_reader *r, struct ctx_header *header)
 
 static int reader_poll(struct pctx_reader *r, bool *changed)
 {
-	struct ctx_header header;
+	struct ctx_header header = { .version = 0 };
 	int rc = find(r);
 
 	if (rc == 0)

@@ -24,12 +24,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-#define PROMISE(x)                                              \
-	do {                                                    \
-		if (!(x)) {                                     \
-			fprintf(stderr, "broken: %s\n", #x);    \
-			abort();                                \
-		}                                               \
+#define PROMISE(x)                                           \
+	do {                                                 \
+		if (!(x)) {                                  \
+			fprintf(stderr, "broken: %s\n", #x); \
+			abort();                             \
+		}                                            \
 	} while (0)
 
 static void walk_attrs(const struct pctx_attr *attrs, size_t n);

@@ -7,7 +7,7 @@
 static void run_file(const char *dir, const char *name)
 {
 	static uint8_t data[1 << 20];
-	char path[4096];
+	char path[4096 + 256];
 	FILE *from;
 	size_t len;
 
@@ -29,7 +29,7 @@ ATF_TC_HEAD(corpus__runs, tc)
 }
 ATF_TC_BODY(corpus__runs, tc)
 {
-	char path[4096];
+	char path[3800];
 	struct dirent *entry;
 	unsigned int n = 0;
 	DIR *dir;

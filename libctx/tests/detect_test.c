@@ -6,8 +6,8 @@
 #include "container.h"
 #include "scene.h"
 
-#define ID	"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define OTHER	"fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
+#define ID    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OTHER "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
 
 /* ---- container ids -------------------------------------------------------------- */
 
@@ -23,8 +23,11 @@ TEST_CASE(container__cgroup, "The id is found in the paths that the known runtim
 		"0::/crio-" ID,
 	};
 	static const char *const without[] = {
-		"", "\n", "0::/\n", "0::/user.slice/user-1000.slice/session-3.scope\n",
-		"0::/docker/" ID "0\n",		/* 65 digits */
+		"",
+		"\n",
+		"0::/\n",
+		"0::/user.slice/user-1000.slice/session-3.scope\n",
+		"0::/docker/" ID "0\n", /* 65 digits */
 		"0::/docker/0123456789abcdef\n",
 	};
 	char id[CONTAINER_ID_LEN + 1];
@@ -37,17 +40,18 @@ TEST_CASE(container__cgroup, "The id is found in the paths that the known runtim
 		ATF_CHECK_MSG(!container_from_cgroup(without[i], id), "%s", without[i]);
 }
 
-TEST_CASE(container__mounts, "In a cgroup namespace the id is found by what is mounted, not a pod's")
+TEST_CASE(container__mounts,
+	  "In a cgroup namespace the id is found by what is mounted, not a pod's")
 {
 	char id[CONTAINER_ID_LEN + 1];
 
-	ATF_REQUIRE(container_from_mounts(
-		"1 2 8:1 / / rw - ext4 /dev/sda rw\n"
-		"3 4 8:1 /var/lib/docker/containers/" ID "/hostname /etc/hostname rw - ext4 x rw\n",
-		id));
+	ATF_REQUIRE(container_from_mounts("1 2 8:1 / / rw - ext4 /dev/sda rw\n"
+					  "3 4 8:1 /var/lib/docker/containers/" ID
+					  "/hostname /etc/hostname rw - ext4 x rw\n",
+					  id));
 	ATF_CHECK_STREQ(ID, id);
-	ATF_CHECK(!container_from_mounts("3 4 8:1 /run/sandboxes/" OTHER
-					 "/hostname /etc/hostname rw - ext4 x rw\n", id));
+	ATF_CHECK(!container_from_mounts(
+		"3 4 8:1 /run/sandboxes/" OTHER "/hostname /etc/hostname rw - ext4 x rw\n", id));
 	ATF_CHECK(!container_from_mounts("3 4 8:1 /data/" ID "/file /data rw - ext4 x rw\n", id));
 	ATF_CHECK(!container_from_mounts("3 4\n", id));
 	ATF_CHECK(!container_from_mounts("", id));
@@ -86,8 +90,10 @@ TEST_CASE(detect__everything, "Each source gives its attributes, the environment
 
 	put_file("stat", "", 0);
 	put_file("comm", "prog\n", 5);
-	put_file("environ", "A=1\0OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES="
-		 "service.name=no,k%20ey=a%2Cb, x = y ,process.pid=9\0", 103);
+	put_file("environ",
+		 "A=1\0OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES="
+		 "service.name=no,k%20ey=a%2Cb, x = y ,process.pid=9\0",
+		 103);
 	put_file("cmdline", "/bin/prog\0-v\0\0", 14);
 	put_file("status", "Name:\tprog\nPPid:\t3\nUid:\t1\t2\t3\t4\n", 36);
 	put_file("cgroup", "0::/docker/" ID "\n", 76);
@@ -124,7 +130,8 @@ TEST_CASE(detect__nothing_readable, "Where no source can be read there is still 
 	pctx_context_free(c);
 }
 
-TEST_CASE(detect__bad_bytes, "Bytes that are no text, and a variable spoiled by an error, do no harm")
+TEST_CASE(detect__bad_bytes,
+	  "Bytes that are no text, and a variable spoiled by an error, do no harm")
 {
 	struct pctx_context *c;
 
@@ -171,7 +178,9 @@ static char service[64];
 static void publish_service(int step, void *arg)
 {
 	struct pctx_attr attrs[] = { pctx_string("service.name", service) };
-	struct pctx_publish_opts opts = { .size = sizeof(opts), .resource = attrs, .n_resource = 1 };
+	struct pctx_publish_opts opts = { .size = sizeof(opts),
+					  .resource = attrs,
+					  .n_resource = 1 };
 
 	(void)step;
 	(void)arg;
@@ -184,7 +193,8 @@ static int find(pid_t *pids, size_t room, size_t *n)
 	return pctx_find_service(service, NULL, pids, n);
 }
 
-TEST_CASE(service__none_and_several, "No match is no success; several are all counted, as many told as fit")
+TEST_CASE(service__none_and_several,
+	  "No match is no success; several are all counted, as many told as fit")
 {
 	struct scene one, two;
 	pid_t pids[4];

@@ -20,7 +20,7 @@ static bool candidate(const char *text)
 	return maps_parse(text, strlen(text), &line) && maps_is_candidate(&line);
 }
 
-#define AT	"7f1200000000-7f1200001000 "
+#define AT "7f1200000000-7f1200001000 "
 
 TEST_CASE(maps__names, "The three names of a context are candidates, with what may follow them")
 {
@@ -52,12 +52,26 @@ TEST_CASE(maps__near_misses, "Names that only resemble one, and memory nobody wr
 TEST_CASE(maps__lines, "A line is read into its parts, and what is no line is refused")
 {
 	static const char *const bad[] = {
-		"", "-", "7f12", "7f12-", "7f12-7f13", "7f13-7f12 rw-p 0 0:0 0", "1-2 rw-p",
-		"1-2 rw-p 0", "1-2 rw-p 0 0:0", "1-2 rwp 0 0:0 0", "x-2 rw-p 0 0:0 0",
-		"1-1 rw-p 0 0:0 0", "1-2rw-p 0 0:0 0", "12345678123456781-2 rw-p 0 0:0 0",
-		"-2 rw-p 0 0:0 0", "1-2  rw-p 0 0:0 0", "1-2 rw-q 0 0:0 0",
+		"",
+		"-",
+		"7f12",
+		"7f12-",
+		"7f12-7f13",
+		"7f13-7f12 rw-p 0 0:0 0",
+		"1-2 rw-p",
+		"1-2 rw-p 0",
+		"1-2 rw-p 0 0:0",
+		"1-2 rwp 0 0:0 0",
+		"x-2 rw-p 0 0:0 0",
+		"1-1 rw-p 0 0:0 0",
+		"1-2rw-p 0 0:0 0",
+		"12345678123456781-2 rw-p 0 0:0 0",
+		"-2 rw-p 0 0:0 0",
+		"1-2  rw-p 0 0:0 0",
+		"1-2 rw-q 0 0:0 0",
 	};
-	static const char good[] = "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0   [vsyscall]";
+	static const char good[] =
+		"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0   [vsyscall]";
 	struct maps_line line;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -95,13 +109,15 @@ static void fixture(const char *maps)
 
 static int read_fixture(const char *maps)
 {
-	struct pctx_reader_opts opts = { .size = sizeof(opts), .procfs = "proc", .attempts_max = 2 };
+	struct pctx_reader_opts opts = { .size = sizeof(opts),
+					 .procfs = "proc",
+					 .attempts_max = 2 };
 
 	fixture(maps);
 	return read_service(7, &opts, "file");
 }
 
-#define HEAP	"00001000-00002000 rw-p 00000000 00:00 0          [heap]\n"
+#define HEAP "00001000-00002000 rw-p 00000000 00:00 0          [heap]\n"
 
 TEST_CASE(fixture__three_names, "Each of the three names is found in a procfs made of files")
 {
@@ -113,7 +129,8 @@ TEST_CASE(fixture__three_names, "Each of the three names is found in a procfs ma
 TEST_CASE(fixture__nothing_to_find, "No such name, another place, no lines: -ENODATA")
 {
 	ATF_CHECK_EQ(-ENODATA, read_fixture(HEAP));
-	ATF_CHECK_EQ(-ENODATA, read_fixture(HEAP "5000-6000 rw-p 0 00:01 5 /memfd:OTEL (deleted)\n"));
+	ATF_CHECK_EQ(-ENODATA,
+		     read_fixture(HEAP "5000-6000 rw-p 0 00:01 5 /memfd:OTEL (deleted)\n"));
 	ATF_CHECK_EQ(-ENODATA, read_fixture(HEAP "6000-7000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n"));
 	/* beyond the end of the memory, and beyond what an offset can say */
 	ATF_CHECK_EQ(-ENODATA, read_fixture("20000-21000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n"));
@@ -124,7 +141,8 @@ TEST_CASE(fixture__nothing_to_find, "No such name, another place, no lines: -ENO
 	ATF_CHECK_EQ(-ENODATA, read_fixture("\n\ngarbage\n"));
 }
 
-TEST_CASE(fixture__odd_text, "Garbage, lines without end and lines beyond the buffer are passed over")
+TEST_CASE(fixture__odd_text,
+	  "Garbage, lines without end and lines beyond the buffer are passed over")
 {
 	char *text = malloc(200000);
 
@@ -156,14 +174,9 @@ TEST_CASE(fixture__absent_process, "A process that the procfs does not have is -
 
 /* ---- very many mappings ---------------------------------------------------------------- */
 
-enum place {
-	FIRST,
-	MIDDLE,
-	LAST,
-	NOWHERE
-};
+enum place { FIRST, MIDDLE, LAST, NOWHERE };
 
-#define N_MANY	30000u
+#define N_MANY 30000u
 
 static void publish_here(void)
 {
@@ -181,8 +194,8 @@ static void map_many(unsigned int n, bool of_file)
 
 	CHILD_REQUIRE(!of_file || ftruncate(fd, PAGE) == 0);
 	for (unsigned int i = 0; i < n; i++)
-		CHILD_REQUIRE(mmap(NULL, PAGE, i & 1 ? PROT_READ | PROT_WRITE : PROT_READ, flags, fd,
-				   0) != MAP_FAILED);
+		CHILD_REQUIRE(mmap(NULL, PAGE, i & 1 ? PROT_READ | PROT_WRITE : PROT_READ, flags,
+				   fd, 0) != MAP_FAILED);
 }
 
 static void publish_among_many(int step, void *arg)
@@ -212,7 +225,8 @@ static int discover_in(pid_t pid, bool text_only, uint64_t mappings_max, uint64_
 	return rc;
 }
 
-TEST_CASE(many__everywhere, "Among 30,000 mappings queries and text find the same, wherever it lies")
+TEST_CASE(many__everywhere,
+	  "Among 30,000 mappings queries and text find the same, wherever it lies")
 {
 	for (int place = FIRST; place <= NOWHERE; place++) {
 		enum place p = (enum place)place;
@@ -244,7 +258,9 @@ TEST_CASE(many__limit, "The caller's limit on mappings ends the search with -ERA
 
 TEST_CASE(many__limit_exact, "A limit of as many mappings as there are does not cut anything off")
 {
-	struct pctx_reader_opts opts = { .size = sizeof(opts), .procfs = "proc", .mappings_max = 2 };
+	struct pctx_reader_opts opts = { .size = sizeof(opts),
+					 .procfs = "proc",
+					 .mappings_max = 2 };
 
 	fixture(HEAP "5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n");
 	ATF_CHECK_EQ(0, read_service(7, &opts, "file"));
@@ -263,7 +279,7 @@ static void publish_two(int step, void *arg)
 	publish_here();
 	map_many(N_MANY, false);
 	publish_here();
-	map_many(1100, true);	/* out of the part that is read as text */
+	map_many(1100, true); /* out of the part that is read as text */
 }
 
 TEST_CASE(many__two_contexts, "Of two valid contexts the same one is taken by queries and by text")

@@ -7,7 +7,7 @@
 
 #include "scene.h"
 
-#define KERNEL_HALF	0xffff800000000000ull
+#define KERNEL_HALF 0xffff800000000000ull
 
 static struct pctx_reader_opts few = { .size = sizeof(few), .attempts_max = 5 };
 
@@ -29,7 +29,8 @@ static void publish_claim(int step, void *arg)
 	h->payload = claim->payload;
 }
 
-TEST_CASE(payload__nowhere, "A payload at an address that cannot be, or of an absurd size, is -EBADMSG")
+TEST_CASE(payload__nowhere,
+	  "A payload at an address that cannot be, or of an absurd size, is -EBADMSG")
 {
 	struct claim claims[] = {
 		{ 0, 10, "NULL" },
@@ -76,7 +77,8 @@ static void publish_across(int step, void *arg)
 	craft_header(craft_mapping(PAGE), at, (uint32_t)b.len, 1000);
 }
 
-TEST_CASE(payload__crosses_into_prot_none, "A payload half of which is PROT_NONE is -EBADMSG, not half")
+TEST_CASE(payload__crosses_into_prot_none,
+	  "A payload half of which is PROT_NONE is -EBADMSG, not half")
 {
 	struct scene s = scene_begin(publish_across, NULL);
 	struct pctx_reader *reader;
@@ -180,19 +182,19 @@ static void publish_elsewhere(int step, void *arg)
 	(void)step;
 	payload_string(&b, "service.name", "elsewhere");
 	switch (*(int *)arg) {
-	case 0:		/* behind the header */
+	case 0: /* behind the header */
 		h = craft_mapping(PAGE);
 		at = (uint8_t *)(h + 1);
 		break;
-	case 1:		/* on the heap */
+	case 1: /* on the heap */
 		h = craft_mapping(2 * PAGE);
 		at = malloc(b.len);
 		break;
-	case 2:		/* in another memfd, shared */
+	case 2: /* in another memfd, shared */
 		h = craft_mapping(100 * PAGE);
 		at = craft_memfd("other", PAGE, PROT_READ | PROT_WRITE, MAP_SHARED);
 		break;
-	default:	/* a header in shared memory, read-only data */
+	default: /* a header in shared memory, read-only data */
 		h = craft_memfd("OTEL_CTX", PAGE, PROT_READ | PROT_WRITE, MAP_SHARED);
 		at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		break;
@@ -203,7 +205,8 @@ static void publish_elsewhere(int step, void *arg)
 	craft_header(h, at, (uint32_t)b.len, 1000);
 }
 
-TEST_CASE(payload__anywhere, "A payload behind the header, on the heap, in a memfd, read-only is read")
+TEST_CASE(payload__anywhere,
+	  "A payload behind the header, on the heap, in a memfd, read-only is read")
 {
 	for (int i = 0; i < 4; i++) {
 		struct scene s = scene_begin(publish_elsewhere, &i);
@@ -276,7 +279,7 @@ static void decoy_make(enum decoy kind)
 	case DECOY_ZERO:
 		craft_mapping(PAGE);
 		break;
-	case DECOY_TRUNCATED:	/* a file without bytes: reading it is EFAULT or EIO */
+	case DECOY_TRUNCATED: /* a file without bytes: reading it is EFAULT or EIO */
 		fd = memfd_create("OTEL_CTX", 0);
 		CHILD_REQUIRE(fd >= 0);
 		CHILD_REQUIRE(mmap(NULL, PAGE, rw, MAP_SHARED, fd, 0) != MAP_FAILED);
@@ -286,7 +289,7 @@ static void decoy_make(enum decoy kind)
 		craft_header(h, b.data, (uint32_t)b.len, 5000);
 		h->version = 7;
 		break;
-	default:		/* a prefix, so a candidate; what is in it decides */
+	default: /* a prefix, so a candidate; what is in it decides */
 		craft_memfd("OTEL_CTX_BACKUP", PAGE, rw, MAP_PRIVATE);
 		craft_memfd("OTEL_CTX with spaces", PAGE, rw, MAP_PRIVATE);
 		h = craft_memfd("not OTEL_CTX", PAGE, rw, MAP_PRIVATE);
@@ -329,7 +332,8 @@ TEST_CASE(decoys__passed_over, "The real context is found among decoys of every 
 	}
 }
 
-TEST_CASE(decoys__alone, "Decoys alone are none published, or an unsupported version where one has that")
+TEST_CASE(decoys__alone,
+	  "Decoys alone are none published, or an unsupported version where one has that")
 {
 	struct decoys d = { .real = false };
 	struct pctx_context *c;
@@ -359,7 +363,8 @@ static void publish_after_dead(int step, void *arg)
 		craft_header(craft_mapping(PAGE), b.data, (uint32_t)b.len, 0);
 }
 
-TEST_CASE(header__stuck_beside_valid, "A valid context is taken before one that is stuck in an update")
+TEST_CASE(header__stuck_beside_valid,
+	  "A valid context is taken before one that is stuck in an update")
 {
 	for (int i = 0; i < 2; i++) {
 		struct scene s = scene_begin(publish_after_dead, &i);

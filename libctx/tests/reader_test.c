@@ -44,7 +44,7 @@ TEST_CASE(open__older_caller, "Options that end early take their defaults")
 	struct pctx_reader_opts opts = { .size = sizeof(size_t) };
 	struct pctx_reader *reader;
 
-	opts.payload_max_bytes = 1;	/* beyond the size: not looked at */
+	opts.payload_max_bytes = 1; /* beyond the size: not looked at */
 	opts.procfs = "/nowhere";
 	ATF_REQUIRE_EQ(0, pctx_reader_open(getpid(), &opts, &reader));
 	pctx_reader_close(reader);
@@ -107,7 +107,7 @@ TEST_CASE(read__kernel_thread, "A kernel thread has no memory and so no context:
 	if (fd >= 0 && read(fd, name, sizeof(name) - 1) > 0 && strcmp(name, "kthreadd\n") == 0)
 		ATF_CHECK_EQ(-ENODATA, pctx_read(2, NULL, &c));
 	else
-		atf_tc_pass();	/* in a PID namespace there is none to look at */
+		atf_tc_pass(); /* in a PID namespace there is none to look at */
 	close(fd);
 }
 
@@ -162,8 +162,7 @@ ATF_TC_BODY(read__other_user, tc)
 
 static void publish_undumpable(int step, void *arg)
 {
-	CHILD_REQUIRE(setresgid(65534, 65534, 65534) == 0 &&
-		      setresuid(65534, 65534, 65534) == 0);
+	CHILD_REQUIRE(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
 	CHILD_REQUIRE(prctl(PR_SET_DUMPABLE, 0) == 0);
 	publish_by_hand(step, arg);
 }
@@ -171,8 +170,9 @@ static void publish_undumpable(int step, void *arg)
 ATF_TC(read__undumpable);
 ATF_TC_HEAD(read__undumpable, tc)
 {
-	atf_tc_set_md_var(tc, "descr",
-			  "A process that is not dumpable is -EPERM for its user, readable for root");
+	atf_tc_set_md_var(
+		tc, "descr",
+		"A process that is not dumpable is -EPERM for its user, readable for root");
 	atf_tc_set_md_var(tc, "require.user", "root");
 	atf_tc_set_md_var(tc, "timeout", "30");
 }
@@ -200,7 +200,8 @@ static void publish_version(int step, void *arg)
 
 TEST_CASE(read__versions, "Versions 0, 1 and 3 are -EPROTONOSUPPORT, 1 is read when asked for")
 {
-	struct pctx_reader_opts development = { .size = sizeof(development), .accept_version_1 = 1 };
+	struct pctx_reader_opts development = { .size = sizeof(development),
+						.accept_version_1 = 1 };
 	uint32_t versions[] = { 0, 1, 3, 0x02000000 };
 	struct pctx_context *c;
 
@@ -310,7 +311,10 @@ static void publish_life(int step, void *arg)
 	static struct bytes b[4];
 
 	(void)arg;
-	payload_string(&b[step], "service.name", step == 0 ? "first" : step == 1 ? "second" : "third");
+	payload_string(&b[step], "service.name",
+		       step == 0   ? "first"
+		       : step == 1 ? "second"
+				   : "third");
 	if (step == 2) {
 		h->published_at_ns = 0;
 		CHILD_REQUIRE(munmap(h, PAGE) == 0);
@@ -560,7 +564,9 @@ TEST_CASE(read__oneself, "A process can read its own context, with attributes of
 		{ "array", { .kind = PCTX_ARRAY, .u.array = { inner, 2 } } },
 		{ "bytes", { .kind = PCTX_BYTES, .u.bytes = { (const uint8_t *)"a\0b", 3 } } },
 	};
-	struct pctx_publish_opts opts = { .size = sizeof(opts), .resource = attrs, .n_resource = 4 };
+	struct pctx_publish_opts opts = { .size = sizeof(opts),
+					  .resource = attrs,
+					  .n_resource = 4 };
 	const struct pctx_attr *found;
 	struct pctx_context *c;
 

@@ -23,23 +23,23 @@
 #include "header.h"
 #include "pctx.h"
 
-#define PAGE	4096u
+#define PAGE 4096u
 
 struct scene {
 	pid_t pid;
-	int order;	/* to the child: one byte a step */
-	int answer;	/* from the child */
+	int order;  /* to the child: one byte a step */
+	int answer; /* from the child */
 };
 
 typedef void scene_fn(int step, void *arg);
 
 /* In the child: there is no test to fail, so it ends and the parent notices. */
-#define CHILD_REQUIRE(x)                                        \
-	do {                                                    \
-		if (!(x)) {                                     \
-			dprintf(2, "child: %s: %m\n", #x);      \
-			_exit(99);                              \
-		}                                               \
+#define CHILD_REQUIRE(x)                                   \
+	do {                                               \
+		if (!(x)) {                                \
+			dprintf(2, "child: %s: %m\n", #x); \
+			_exit(99);                         \
+		}                                          \
 	} while (0)
 
 static inline void scene_child(int order, int answer, scene_fn *fn, void *arg)
@@ -205,13 +205,13 @@ static inline int read_service(pid_t pid, const struct pctx_reader_opts *opts, c
 	return 0;
 }
 
-#define TEST_CASE(name, text)                                   \
-	ATF_TC(name);                                           \
-	ATF_TC_HEAD(name, tc)                                   \
-	{                                                       \
-		atf_tc_set_md_var(tc, "descr", text);           \
-		atf_tc_set_md_var(tc, "timeout", "30");         \
-	}                                                       \
+#define TEST_CASE(name, text)                           \
+	ATF_TC(name);                                   \
+	ATF_TC_HEAD(name, tc)                           \
+	{                                               \
+		atf_tc_set_md_var(tc, "descr", text);   \
+		atf_tc_set_md_var(tc, "timeout", "30"); \
+	}                                               \
 	ATF_TC_BODY(name, tc)
 
 #endif /* PCTX_SCENE_H */

@@ -8,8 +8,8 @@
 
 #include "scene.h"
 
-#define ATTEMPTS	200000u
-#define TEXT_MAX	3000u
+#define ATTEMPTS 200000u
+#define TEXT_MAX 3000u
 
 struct outcomes {
 	unsigned int n_read, n_busy, n_torn, n_other, n_changes;
@@ -80,7 +80,9 @@ static void publish_number(int64_t number)
 	static char text[TEXT_MAX + 1];
 	struct pctx_attr attrs[] = { pctx_int("a", number), pctx_string("text", ""),
 				     pctx_int("b", number) };
-	struct pctx_publish_opts opts = { .size = sizeof(opts), .resource = attrs, .n_resource = 3 };
+	struct pctx_publish_opts opts = { .size = sizeof(opts),
+					  .resource = attrs,
+					  .n_resource = 3 };
 
 	memset(text, 'a' + (int)(number % 26), TEXT_MAX);
 	attrs[1].value.u.string.data = text;
@@ -98,7 +100,8 @@ static void library_writer(int step, void *arg)
 		publish_number(i);
 }
 
-TEST_CASE(storm__library, "200,000 attempts against the library's publisher: none torn, all counted")
+TEST_CASE(storm__library,
+	  "200,000 attempts against the library's publisher: none torn, all counted")
 {
 	struct scene s = scene_begin(library_writer, NULL);
 

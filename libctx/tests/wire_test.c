@@ -54,13 +54,14 @@ static void put_nested(struct bytes *b, unsigned int n)
 {
 	b->len = 0;
 	for (unsigned int i = 0; i < n; i++) {
-		wrap(b, 1);	/* a value of the array */
-		wrap(b, 5);	/* the array of a value */
+		wrap(b, 1); /* a value of the array */
+		wrap(b, 5); /* the array of a value */
 	}
 	as_value(b);
 }
 
-TEST_CASE(wire__depth, "99 levels in a message are taken, 101 refused, 16,000 refused without a crash")
+TEST_CASE(wire__depth,
+	  "99 levels in a message are taken, 101 refused, 16,000 refused without a crash")
 {
 	static struct bytes b;
 
@@ -74,9 +75,10 @@ TEST_CASE(wire__depth, "99 levels in a message are taken, 101 refused, 16,000 re
 	ATF_CHECK_EQ(-EBADMSG, verdict(&b));
 }
 
-TEST_CASE(wire__utf8, "Invalid UTF-8 in a key or a string refuses the message; bytes may be anything")
+TEST_CASE(wire__utf8,
+	  "Invalid UTF-8 in a key or a string refuses the message; bytes may be anything")
 {
-	static const char *const bad[] = { "\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80",
+	static const char *const bad[] = { "\x80",  "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80",
 					   "a\xff", "\xe2\x82" };
 	static struct bytes b;
 
@@ -130,18 +132,20 @@ TEST_CASE(wire__bad_forms, "Overlong varints, field 0, lengths beyond the end, w
 		const char *data;
 		size_t len;
 	} bad[] = {
-		{ "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11 },	/* length 2^64 - 1 */
+		{ "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11 }, /* length 2^64 - 1 */
 		{ "\x0a\xff\xff\xff\xff\x0f", 6 },			/* length 2^32 - 1 */
 		{ "\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12 },
-		{ "\x18\x80", 2 },					/* varint cut */
-		{ "\x02\x00", 2 },					/* field 0 */
-		{ "\x80\x80\x80\x80\x80\x01\x00", 7 },			/* tag of 6 bytes */
-		{ "\x1e", 1 }, { "\x1f", 1 },				/* types 6, 7 */
-		{ "\x1c", 1 },						/* a group ends */
-		{ "\x1b", 1 },						/* none ends */
-		{ "\x1b\x24", 2 },					/* another ends */
-		{ "\x19\x00\x00", 3 }, { "\x1d\x00", 2 },		/* fixed, cut */
-		{ "\x0a\x02\x12\x05\x00\x00\x00\x00\x00", 9 },	/* beyond its parent */
+		{ "\x18\x80", 2 },		       /* varint cut */
+		{ "\x02\x00", 2 },		       /* field 0 */
+		{ "\x80\x80\x80\x80\x80\x01\x00", 7 }, /* tag of 6 bytes */
+		{ "\x1e", 1 },
+		{ "\x1f", 1 },	   /* types 6, 7 */
+		{ "\x1c", 1 },	   /* a group ends */
+		{ "\x1b", 1 },	   /* none ends */
+		{ "\x1b\x24", 2 }, /* another ends */
+		{ "\x19\x00\x00", 3 },
+		{ "\x1d\x00", 2 },			       /* fixed, cut */
+		{ "\x0a\x02\x12\x05\x00\x00\x00\x00\x00", 9 }, /* beyond its parent */
 	};
 	static struct bytes b;
 
@@ -179,14 +183,14 @@ TEST_CASE(wire__groups, "Unknown groups of any length are passed over")
 	for (size_t len = 0; len < 40000; len = len < 300 ? len + 1 : len * 2) {
 		payload_string(&b, "service.name", "x");
 		put(&b, "\x1b", 1);		/* group 3 */
-		put(&b, "\xa3\x01\xa4\x01", 4);	/* an empty group 20 within */
+		put(&b, "\xa3\x01\xa4\x01", 4); /* an empty group 20 within */
 		put_varint(&b, 5 << 3 | 2);
 		put_varint(&b, len);
 		memset(b.data + b.len, 0xff, len);
 		b.len += len;
 		put(&b, "\x1c", 1);
-		put(&b, "\xa3\x01\x20\x07\xa4\x01", 6);	/* group 20 with a varint */
-		put(&b, "\x0b\x0c", 2);		/* the resource's number as a group */
+		put(&b, "\xa3\x01\x20\x07\xa4\x01", 6); /* group 20 with a varint */
+		put(&b, "\x0b\x0c", 2);			/* the resource's number as a group */
 		ATF_REQUIRE_EQ_MSG(0, decode(&b, &c), "length %zu", len);
 		ATF_CHECK(has_string(c, "service.name", "x"));
 		pctx_context_free(c);
@@ -200,7 +204,7 @@ TEST_CASE(wire__foreign_type, "A known number of another wire type counts as unk
 
 	payload_string(&b, "service.name", "x");
 	put(&b, "\x08\x05\x15\x01\x02\x03\x04\x11\x01\x02\x03\x04\x05\x06\x07\x08", 16);
-	put(&b, "\x88\x00\x05", 3);	/* the tag longer than it needs */
+	put(&b, "\x88\x00\x05", 3); /* the tag longer than it needs */
 	ATF_REQUIRE_EQ(0, decode(&b, &c));
 	ATF_CHECK(has_string(c, "service.name", "x"));
 	pctx_context_free(c);
@@ -217,8 +221,9 @@ TEST_CASE(wire__unknown_fields, "Unknown fields of every wire type are passed ov
 	struct pctx_context *c;
 
 	payload_string(&b, "service.name", "x");
-	put(&b, "\x78\x01\x79\x01\x02\x03\x04\x05\x06\x07\x08\x7a\x02\xff\x00\x7d\x01\x02\x03\x04", 20);
-	put(&b, "\xfa\xff\xff\xff\x0f\x00", 6);	/* the greatest number there is */
+	put(&b, "\x78\x01\x79\x01\x02\x03\x04\x05\x06\x07\x08\x7a\x02\xff\x00\x7d\x01\x02\x03\x04",
+	    20);
+	put(&b, "\xfa\xff\xff\xff\x0f\x00", 6); /* the greatest number there is */
 	ATF_REQUIRE_EQ(0, decode(&b, &c));
 	ATF_CHECK(has_string(c, "service.name", "x"));
 	pctx_context_free(c);
@@ -302,7 +307,7 @@ TEST_CASE(decode__strindex, "Indexes into a string table that is not there are e
 	ATF_CHECK_EQ(PCTX_EMPTY, value_of(&b, &c)->kind);
 	pctx_context_free(c);
 	b.len = 0;
-	put(&b, "\x0a\x04\x0a\x02\x18\x09", 6);	/* key_strindex alone */
+	put(&b, "\x0a\x04\x0a\x02\x18\x09", 6); /* key_strindex alone */
 	ATF_REQUIRE_EQ(0, decode(&b, &c));
 	attrs = pctx_context_resource(c, &n);
 	ATF_REQUIRE_EQ(1, n);
@@ -358,11 +363,11 @@ TEST_CASE(decode__instrumentations, "An array of maps beside an empty resource c
 	b.len = 0;
 	put_field(&b, 1, "n", 1);
 	put_field(&b, 2, "\x0a\x01x", 3);
-	wrap(&b, 1);	/* of the list */
-	wrap(&b, 6);	/* the list of a value */
-	wrap(&b, 1);	/* a value of the array */
-	wrap(&b, 5);	/* the array of a value */
-	wrap(&b, 2);	/* the value of the attribute */
+	wrap(&b, 1); /* of the list */
+	wrap(&b, 6); /* the list of a value */
+	wrap(&b, 1); /* a value of the array */
+	wrap(&b, 5); /* the array of a value */
+	wrap(&b, 2); /* the value of the attribute */
 	put_field(&b, 1, "i", 1);
 	wrap(&b, 2);
 	put_field(&b, 1, NULL, 0);

@@ -12,7 +12,9 @@
 static int publish(const char *name)
 {
 	struct pctx_attr attrs[] = { pctx_string("service.name", name) };
-	struct pctx_publish_opts opts = { .size = sizeof(opts), .resource = attrs, .n_resource = 1 };
+	struct pctx_publish_opts opts = { .size = sizeof(opts),
+					  .resource = attrs,
+					  .n_resource = 1 };
 
 	return pctx_publish(&opts);
 }
