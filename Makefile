@@ -77,10 +77,6 @@ check:
 	@$(MAKE) --no-print-directory all-tests
 	@K='$(K)' ./scripts/check $B $(T)
 
-# the long versions of the tests that have one
-soak:
-	@SOAK=true $(MAKE) --no-print-directory check
-
 lint:
 	@./scripts/need build lint
 	@./scripts/lint $B
@@ -123,7 +119,7 @@ install: all
 		[ ! -e "$$c" ] || $(INSTALL) -D -m 644 "$$c" $(DESTDIR)$(COMPDIR)/$${c##*/} || exit 1; \
 	done
 
-.PHONY: all all-tests demo check soak lint asan tsan clean help install FORCE
+.PHONY: all all-tests demo check lint asan tsan clean help install FORCE
 FORCE:
 .DELETE_ON_ERROR:
 .SECONDARY:
