@@ -27,7 +27,10 @@
  *   is found at the next scan. So nothing is lost and nothing is counted twice
  *   without a second write.
  * - What did not fit into the result is not armed. walk_end says where the
- *   kernel stopped, and the scan goes on from there.
+ *   kernel stopped, and the scan goes on from there. That holds only up to
+ *   SCAN_VEC regions: for more the kernel fills a buffer of its own several
+ *   times and reports where it was first full, so that pages would be met
+ *   twice (seen on 6.18: 600 regions, walk_end behind the 512th).
  * - Phase 1 asks for PM_SCAN_CHECK_WPASYNC. Memory that is not registered makes
  *   it fail before anything was armed; phase 2 does not ask, as the kernel
  *   would fail midway and forget to tell what it had armed. There,

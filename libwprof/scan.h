@@ -5,7 +5,11 @@
 #include "area.h"
 #include "uapi.h"
 
-#define SCAN_VEC	1024u
+/*
+ * No more than the kernel collects at a time (512): with a longer vector it goes
+ * on by itself, and then tells where it stopped first, not where it ended.
+ */
+#define SCAN_VEC	512u
 
 struct scan {
 	int fd;				/* /proc/PID/pagemap */

@@ -317,6 +317,24 @@ CASE(baseline__small_vector, "The first arming goes on behind a full vector too"
 		ATF_CHECK(entry(&b, i) & UAPI_PM_UFFD_WP);
 }
 
+CASE(count__more_runs_than_the_kernel_collects,
+     "600 and 1,500 runs are counted once each: walk_end is that of the whole walk")
+{
+	static const size_t n_runs[] = { 511, 512, 513, 600, 1500 };
+	struct bed b;
+
+	bed_make(&b, 4096);
+	bed_write(&b, 0, 4096, 1);
+	bed_arm(&b);
+	for (size_t i = 0; i < sizeof(n_runs) / sizeof(*n_runs); i++) {
+		bed_write(&b, 0, n_runs[i], 2);
+		ATF_CHECK_EQ((int64_t)n_runs[i], scan_count(&b.scan, SCAN_WRITTEN, b.area.start,
+							    b.area.end));
+		bed_scan(&b);
+		ATF_CHECK_EQ(n_runs[i], b.runs.n);
+	}
+}
+
 ATF_TP_ADD_TCS(tp)
 {
 	ATF_TP_ADD_TC(tp, span__unregistered_fails);
@@ -332,5 +350,6 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, span__splits_at_borders);
 	ATF_TP_ADD_TC(tp, filter__without_rearming);
 	ATF_TP_ADD_TC(tp, baseline__small_vector);
+	ATF_TP_ADD_TC(tp, count__more_runs_than_the_kernel_collects);
 	return atf_no_error();
 }
