@@ -98,3 +98,14 @@ $B/$d/tests/targets/compat: $d/tests/targets/compat.S
 	$(call say,LD)$(CC) -m32 -nostdlib -static -o $@ $<
 
 all-tests: $(wprof-targets)
+
+# ---- real programs under load: `make check-real` runs them, `make check` does not
+real-tests := $(addprefix $B/,$(shell ./scripts/atf-list $d/tests/real))
+sh-tests   += $(real-tests)
+
+check-real:
+	@./scripts/need build check real
+	@$(MAKE) --no-print-directory all $(real-tests)
+	@SUITE=libwprof/tests/real ./scripts/check $B $(T)
+
+.PHONY: check-real
