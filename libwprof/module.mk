@@ -103,9 +103,11 @@ all-tests: $(wprof-targets)
 real-tests := $(addprefix $B/,$(shell ./scripts/atf-list $d/tests/real))
 sh-tests   += $(real-tests)
 
+all-real: all $(real-tests)
+
 check-real:
 	@./scripts/need build check real
-	@$(MAKE) --no-print-directory all $(real-tests)
+	@$(MAKE) --no-print-directory all-real
 	@SUITE=libwprof/tests/real ./scripts/check $B $(T)
 
-.PHONY: check-real
+.PHONY: all-real check-real
