@@ -28,29 +28,23 @@
 
 #include "track.h"
 
-#define PAGE	4096ul
-#define REPS	5
-#define WARM	3
+#define PAGE 4096ul
+#define REPS 5
+#define WARM 3
 
 struct pattern {
 	const char *name;
-	double share;			/* of the pages that is written */
-	size_t run;			/* pages in a row; 0: all in one place */
+	double share; /* of the pages that is written */
+	size_t run;   /* pages in a row; 0: all in one place */
 };
 
 static const struct pattern patterns[] = {
-	{ "nothing", 0, 1 },
-	{ "single pages", 0.001, 1 },
-	{ "runs of 4", 0.001, 4 },
-	{ "runs of 64", 0.001, 64 },
-	{ "one cluster", 0.001, 0 },
-	{ "single pages", 0.01, 1 },
-	{ "runs of 16", 0.01, 16 },
-	{ "single pages", 0.1, 1 },
-	{ "runs of 16", 0.1, 16 },
-	{ "every second page", 0.5, 1 },
-	{ "runs of 64", 0.5, 64 },
-	{ "one half", 0.5, 0 },
+	{ "nothing", 0, 1 },	     { "single pages", 0.001, 1 },
+	{ "runs of 4", 0.001, 4 },   { "runs of 64", 0.001, 64 },
+	{ "one cluster", 0.001, 0 }, { "single pages", 0.01, 1 },
+	{ "runs of 16", 0.01, 16 },  { "single pages", 0.1, 1 },
+	{ "runs of 16", 0.1, 16 },   { "every second page", 0.5, 1 },
+	{ "runs of 64", 0.5, 64 },   { "one half", 0.5, 0 },
 	{ "everything", 1, 0 },
 };
 
@@ -95,8 +89,8 @@ static void child_write(volatile char *p, size_t pages, const struct pattern *pa
 static _Noreturn void child(int sock, size_t pages)
 {
 	long hello[2] = { syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1), 0 };
-	char *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		       0);
 	size_t which;
 
 	madvise(p, pages * PAGE, MADV_NOHUGEPAGE);
@@ -134,8 +128,8 @@ static void child_start(struct bench *b, size_t pages)
 	rc = track_open(&b->track, b->pid);
 	if (rc)
 		fail("track_open", -rc);
-	b->track.uffd = (int)syscall(SYS_pidfd_getfd, syscall(SYS_pidfd_open, b->pid, 0),
-				     hello[0], 0);
+	b->track.uffd =
+		(int)syscall(SYS_pidfd_getfd, syscall(SYS_pidfd_open, b->pid, 0), hello[0], 0);
 	rc = arm_api(b->track.uffd);
 	rc = rc ? rc : track_start(&b->track);
 	if (rc)
@@ -247,9 +241,11 @@ static int judge(const struct bench *b, const struct pattern *p, double seed, do
 	if (b->pages * PAGE < 1ul << 30)
 		return 0;
 	if (p->share == 0.001 && seed / ours < least)
-		missed |= printf("  MISSED: %.1fx the seed's filter, not %.0fx\n", seed / ours, least);
+		missed |= printf("  MISSED: %.1fx the seed's filter, not %.0fx\n", seed / ours,
+				 least);
 	if (p->share == 0.001 && ours / fast > most)
-		missed |= printf("  MISSED: %.2f times the fast path, not %.1f\n", ours / fast, most);
+		missed |=
+			printf("  MISSED: %.2f times the fast path, not %.1f\n", ours / fast, most);
 	if (ours / seed > 1.15)
 		missed |= printf("  MISSED: %.2f times the seed's filter, not 1.15\n", ours / seed);
 	return missed != 0;

@@ -22,7 +22,7 @@
 #include "beside.h"
 #include "profile.h"
 
-#define HUGE_BYTES	(2ull << 20)
+#define HUGE_BYTES (2ull << 20)
 
 /* All of one area, into the runs */
 static int beside_filter(struct track *t, enum scan_what what, uint64_t start, uint64_t end,
@@ -31,8 +31,7 @@ static int beside_filter(struct track *t, enum scan_what what, uint64_t start, u
 	int rc;
 
 	runs->border = start;
-	while ((rc = scan_filter(&t->scan, what, false, &start, end, runs,
-				 n_pages)) == SCAN_FULL)
+	while ((rc = scan_filter(&t->scan, what, false, &start, end, runs, n_pages)) == SCAN_FULL)
 		if ((rc = runs_grow(runs)))
 			break;
 	return rc;

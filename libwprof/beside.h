@@ -7,7 +7,7 @@
 /* Soft-dirty pages of the last interval: the kernel's other written bit */
 struct soft {
 	bool on;
-	int clear_fd;			/* /proc/PID/clear_refs, or -1 */
+	int clear_fd; /* /proc/PID/clear_refs, or -1 */
 	struct runs runs;
 	uint64_t pages;
 };

@@ -21,8 +21,8 @@
 #include "profile.h"
 #include "why.h"
 
-#define CAP_SYS_PTRACE_BIT	19
-#define CAP_SYS_ADMIN_BIT	21
+#define CAP_SYS_PTRACE_BIT 19
+#define CAP_SYS_ADMIN_BIT  21
 
 struct check {
 	struct wprof_fact *facts;
@@ -30,11 +30,11 @@ struct check {
 	pid_t pid;
 };
 
-static void check_add(struct check *c, const char *name, int state, bool needed,
-		      const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+static void check_add(struct check *c, const char *name, int state, bool needed, const char *fmt,
+		      ...) __attribute__((format(printf, 5, 6)));
 
-static void check_add(struct check *c, const char *name, int state, bool needed,
-		      const char *fmt, ...)
+static void check_add(struct check *c, const char *name, int state, bool needed, const char *fmt,
+		      ...)
 {
 	va_list ap;
 
@@ -224,8 +224,9 @@ static void check_kernel(struct check *c)
 	int async = probe_async(), scan = probe_category(UAPI_PAGE_IS_WRITTEN);
 	int rc;
 
-	check_add(c, "architecture", ARCH_SUPPORTED, true, "%s", ARCH_SUPPORTED ?
-		  "injection is there for " ARCH_NAME : "no injection for " ARCH_NAME " yet");
+	check_add(c, "architecture", ARCH_SUPPORTED, true, "%s",
+		  ARCH_SUPPORTED ? "injection is there for " ARCH_NAME
+				 : "no injection for " ARCH_NAME " yet");
 	if (async == -ENOSYS)
 		check_add(c, "userfaultfd", 0, true, "the kernel was %s", no_uffd);
 	else if (async < 0)
@@ -234,20 +235,25 @@ static void check_kernel(struct check *c)
 	else
 		check_add(c, "userfaultfd", 1, true, "the kernel has it");
 	check_add(c, "uffd_wp_async", async < 0 ? -1 : async, true, "the kernel %s",
-		  async < 0 ? "could not be asked" : async ? "tracks writes by itself" : no_async);
+		  async < 0 ? "could not be asked"
+		  : async   ? "tracks writes by itself"
+			    : no_async);
 	check_add(c, "pagemap_scan", scan < 0 ? -1 : scan, true, "the kernel %s",
-		  scan < 0 ? "could not be asked" : scan ? "tells what was written" : no_scan);
+		  scan < 0 ? "could not be asked"
+		  : scan   ? "tells what was written"
+			   : no_scan);
 	rc = profile_holes_written();
 	check_add(c, "scan_of_holes", rc, false, "pages that do not exist %s",
-		  rc ? "read as written: populated pages are counted for nothing" :
-		  "are not reported: populated pages are counted now and then");
+		  rc ? "read as written: populated pages are counted for nothing"
+		     : "are not reported: populated pages are counted now and then");
 	rc = probe_category(UAPI_PAGE_IS_GUARD);
 	check_add(c, "guard_regions", rc < 0 ? -1 : rc, false, "the scan %s guard regions (6.15)",
 		  rc > 0 ? "knows" : "does not know");
 	rc = profile_soft_dirty();
-	check_add(c, "soft_dirty", rc < 0 ? -1 : rc, false, rc > 0 ?
-		  "the kernel has it: CRIU can pre-dump" :
-		  "built without CONFIG_MEM_SOFT_DIRTY: no CRIU pre-dump, no --soft-dirty");
+	check_add(
+		c, "soft_dirty", rc < 0 ? -1 : rc, false,
+		rc > 0 ? "the kernel has it: CRIU can pre-dump"
+		       : "built without CONFIG_MEM_SOFT_DIRTY: no CRIU pre-dump, no --soft-dirty");
 }
 
 static bool version_below(const char *release, int a, int b, int c)
@@ -267,11 +273,15 @@ static void check_bugs(struct check *c)
 	if (uname(&u))
 		return;
 	if (!version_below(u.release, 6, 7, 0) && version_below(u.release, 6, 8, 10))
-		check_add(c, "scan_bugs", 0, false, "Linux %.60s can lose written pages while it "
-			  "scans: mended in 6.8.10 and 6.9", u.release);
+		check_add(c, "scan_bugs", 0, false,
+			  "Linux %.60s can lose written pages while it "
+			  "scans: mended in 6.8.10 and 6.9",
+			  u.release);
 	else if (version_below(u.release, 6, 12, 11))
-		check_add(c, "scan_bugs", 0, false, "Linux %.60s may miss writes to memory moved "
-			  "by mremap: mended in 6.12.11 and 6.13", u.release);
+		check_add(c, "scan_bugs", 0, false,
+			  "Linux %.60s may miss writes to memory moved "
+			  "by mremap: mended in 6.12.11 and 6.13",
+			  u.release);
 	else
 		check_add(c, "scan_bugs", 1, false, "none is known of Linux %.60s", u.release);
 }
@@ -291,20 +301,30 @@ static void check_privileges(struct check *c)
 	bool filtered = check_status(getpid(), "Seccomp", 10) > 0;
 
 	if (ptrace_cap)
-		check_add(c, "ptrace", scope != 3, true, scope == 3 ?
-			  "kernel.yama.ptrace_scope is 3: nobody may trace until a reboot" :
-			  "CAP_SYS_PTRACE: any process");
+		check_add(c, "ptrace", scope != 3, true,
+			  scope == 3
+				  ? "kernel.yama.ptrace_scope is 3: nobody may trace until a reboot"
+				  : "CAP_SYS_PTRACE: any process");
 	else
-		check_add(c, "ptrace", scope <= 0, false, scope <= 0 ?
-			  "processes of the same user, no other: CAP_SYS_PTRACE is missing" :
-			  "kernel.yama.ptrace_scope is %d: only children without CAP_SYS_PTRACE",
-			  scope);
-	check_add(c, "seccomp_suspend", admin && !filtered, false, "a target with a seccomp "
-		  "filter can%s be profiled%s", admin && !filtered ? "" : " perhaps not",
-		  !admin ? ": CAP_SYS_ADMIN is missing" : filtered ? ": we are filtered too" : "");
-	check_add(c, "unprivileged_userfaultfd", unprivileged, false, "%s", unprivileged < 0 ?
-		  "the kernel has no such switch" : unprivileged ? "on" :
-		  "off: the target's userfaultfd is made for user mode only, which is enough");
+		check_add(
+			c, "ptrace", scope <= 0, false,
+			scope <= 0
+				? "processes of the same user, no other: CAP_SYS_PTRACE is missing"
+				: "kernel.yama.ptrace_scope is %d: only children without "
+				  "CAP_SYS_PTRACE",
+			scope);
+	check_add(c, "seccomp_suspend", admin && !filtered, false,
+		  "a target with a seccomp "
+		  "filter can%s be profiled%s",
+		  admin && !filtered ? "" : " perhaps not",
+		  !admin     ? ": CAP_SYS_ADMIN is missing"
+		  : filtered ? ": we are filtered too"
+			     : "");
+	check_add(c, "unprivileged_userfaultfd", unprivileged, false, "%s",
+		  unprivileged < 0 ? "the kernel has no such switch"
+		  : unprivileged   ? "on"
+				   : "off: the target's userfaultfd is made for user mode only, "
+				   "which is enough");
 }
 
 /* ---- the target ---------------------------------------------------------------------- */
@@ -320,13 +340,16 @@ static void check_access(struct check *c)
 		track_close(t);
 	free(t);
 	if (rc)
-		check_add(c, "target_access", 0, true, "may not look into process %d (%s): run as "
-			  "its user or as root", (int)c->pid, strerrordesc_np(-rc));
+		check_add(c, "target_access", 0, true,
+			  "may not look into process %d (%s): run as "
+			  "its user or as root",
+			  (int)c->pid, strerrordesc_np(-rc));
 	else
 		check_add(c, "target_access", 1, true, "its mappings and pages can be read");
 	if (!rc)
-		check_add(c, "target_memory", memory, true, memory ? "it has memory of its own" :
-			  "no memory of its own: a kernel thread, or it has exited");
+		check_add(c, "target_memory", memory, true,
+			  memory ? "it has memory of its own"
+				 : "no memory of its own: a kernel thread, or it has exited");
 }
 
 static void check_target(struct check *c)
@@ -339,14 +362,17 @@ static void check_target(struct check *c)
 		check_add(c, "target", 0, true, "there is no process %d", (int)c->pid);
 		return;
 	}
-	check_add(c, "target", !self, true, self ? "process %d is the profiler itself" :
-		  "process %d is there", (int)c->pid);
+	check_add(c, "target", !self, true,
+		  self ? "process %d is the profiler itself" : "process %d is there", (int)c->pid);
 	check_access(c);
-	check_add(c, "target_untraced", !tracer, true, tracer ?
-		  "process %lld traces it: end that one first" : "no other tracer holds it", tracer);
-	check_add(c, "target_seccomp", seccomp <= 0 ? 1 : -1, false, seccomp <= 0 ?
-		  "it has no seccomp filter" :
-		  "it is filtered (mode %lld): the filter has to be suspended, see seccomp_suspend",
+	check_add(c, "target_untraced", !tracer, true,
+		  tracer ? "process %lld traces it: end that one first"
+			 : "no other tracer holds it",
+		  tracer);
+	check_add(c, "target_seccomp", seccomp <= 0 ? 1 : -1, false,
+		  seccomp <= 0 ? "it has no seccomp filter"
+			       : "it is filtered (mode %lld): the filter has to be suspended, see "
+				 "seccomp_suspend",
 		  seccomp);
 }
 

@@ -19,7 +19,7 @@
 
 #include "heat.h"
 
-#define HEAT_COUNT_AGE	10u
+#define HEAT_COUNT_AGE 10u
 
 struct heat_list {
 	struct heat_cell *v;
@@ -30,9 +30,9 @@ struct heat {
 	struct heat_params params;
 	const struct heat_rule *rule;
 	struct heat_list now, before;
-	bool *taken;			/* of before: history went to a cell of now */
+	bool *taken; /* of before: history went to a cell of now */
 	size_t taken_cap;
-	double *rows;			/* window ratios each, oldest first */
+	double *rows; /* window ratios each, oldest first */
 	uint32_t *free_rows;
 	size_t n_rows, n_free, cap_rows;
 	struct wprof_region *regions;
@@ -219,8 +219,8 @@ static int heat_inherit(struct heat *h, struct heat_cell *c, size_t ancestor)
 	return 0;
 }
 
-static int heat_area(struct heat *h, const struct heat_input *in, size_t k,
-		     struct heat_cursor *cur, size_t *old)
+static int heat_area(struct heat *h, const struct heat_input *in, size_t k, struct heat_cursor *cur,
+		     size_t *old)
 {
 	const struct area *a = &in->areas[k];
 	uint64_t at = a->start;
@@ -320,7 +320,8 @@ static void heat_add_estimates(struct heat *h, const struct heat_input *in)
 			uint64_t end = c->end < e->end ? c->end : e->end;
 
 			c->written += (uint64_t)((double)e->written * (double)(end - start) /
-						 (double)(e->end - e->start) + 0.5);
+							 (double)(e->end - e->start) +
+						 0.5);
 		}
 	}
 }
@@ -455,8 +456,11 @@ int heat_hot(struct heat *h, const struct area *areas, const struct wprof_region
 	for (size_t i = 0; i < h->now.n; i++) {
 		const struct heat_cell *c = &h->now.v[i];
 		struct wprof_region r = {
-			.start = c->start, .end = c->end, .type = areas[c->area].type,
-			.written_ratio = c->ratio, .window_ratio = heat_window_ratio(h, c),
+			.start = c->start,
+			.end = c->end,
+			.type = areas[c->area].type,
+			.written_ratio = c->ratio,
+			.window_ratio = heat_window_ratio(h, c),
 			.consecutive = c->consecutive,
 		};
 

@@ -5,7 +5,7 @@
 #include "area.h"
 
 struct heat_params {
-	uint64_t granularity;		/* WPROF_VMA, or bytes: a power of two */
+	uint64_t granularity; /* WPROF_VMA, or bytes: a power of two */
 	double threshold;
 	uint32_t consecutive;
 	uint32_t window;
@@ -15,14 +15,14 @@ struct heat_params {
 /** struct heat_cell - a VMA, or what of a VMA lies in one aligned chunk */
 struct heat_cell {
 	uint64_t start, end;
-	size_t area;			/* index of its VMA */
-	uint64_t written;		/* pages, in the last interval */
-	uint64_t populated;		/* pages, 0: not counted */
-	uint64_t counted_at;		/* number of that interval */
-	double ratio;			/* of the last interval */
-	uint32_t consecutive;		/* in a row above the threshold */
-	uint32_t n;			/* intervals in the window */
-	uint32_t slot;			/* its row of ratios */
+	size_t area;	      /* index of its VMA */
+	uint64_t written;     /* pages, in the last interval */
+	uint64_t populated;   /* pages, 0: not counted */
+	uint64_t counted_at;  /* number of that interval */
+	double ratio;	      /* of the last interval */
+	uint32_t consecutive; /* in a row above the threshold */
+	uint32_t n;	      /* intervals in the window */
+	uint32_t slot;	      /* its row of ratios */
 	bool hot;
 };
 
@@ -34,15 +34,15 @@ struct heat_cell {
  */
 struct heat_rule {
 	const char *name;
-	bool wants_populated;		/* count populated pages for it */
+	bool wants_populated; /* count populated pages for it */
 	double (*ratio)(const struct heat_cell *cell, unsigned int page_shift);
 	/* sets consecutive and hot from ratio, which is in the window already */
 	void (*judge)(struct heat_cell *cell, const double *window,
 		      const struct heat_params *params);
 };
 
-extern const struct heat_rule heat_rule_vma;	/* written / all pages */
-extern const struct heat_rule heat_rule_chunk;	/* written / populated pages */
+extern const struct heat_rule heat_rule_vma;   /* written / all pages */
+extern const struct heat_rule heat_rule_chunk; /* written / populated pages */
 
 /* Counts the populated pages of a range anew, or -errno */
 typedef int64_t heat_count_fn(void *arg, uint64_t start, uint64_t end);
@@ -59,9 +59,9 @@ struct heat_input {
 	const struct area *areas;
 	size_t n_areas;
 	const struct runs *runs;
-	const struct heat_estimate *estimates;	/* ascending */
+	const struct heat_estimate *estimates; /* ascending */
 	size_t n_estimates;
-	heat_count_fn *count;		/* NULL: take the written pages for all */
+	heat_count_fn *count; /* NULL: take the written pages for all */
 	void *count_arg;
 };
 

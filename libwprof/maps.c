@@ -18,7 +18,7 @@
 #include "maps.h"
 
 /* A path has up to PATH_MAX bytes, each written as four when it is a newline. */
-#define MAPS_BUF	(32u << 10)
+#define MAPS_BUF (32u << 10)
 
 struct maps {
 	int fd;

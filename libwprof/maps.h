@@ -4,16 +4,16 @@
 
 #include "wprof.h"
 
-#define MAPS_READ	(1u << 0)
-#define MAPS_WRITE	(1u << 1)
-#define MAPS_EXEC	(1u << 2)
-#define MAPS_SHARED	(1u << 3)
+#define MAPS_READ   (1u << 0)
+#define MAPS_WRITE  (1u << 1)
+#define MAPS_EXEC   (1u << 2)
+#define MAPS_SHARED (1u << 3)
 
 struct maps_entry {
 	uint64_t start, end;
-	uint32_t flags;			/* MAPS_* */
+	uint32_t flags; /* MAPS_* */
 	enum wprof_vma_type type;
-	const char *name;		/* lives until the next call */
+	const char *name; /* lives until the next call */
 };
 
 struct maps;

@@ -54,9 +54,13 @@ static int profile_vmas(struct wprof *w)
 		if (!profile_lists(a))
 			continue;
 		w->vmas[w->n_vmas++] = (struct wprof_vma){
-			.start = a->start, .end = a->end, .type = a->type,
-			.flags = a->flags, .written_pages = a->written,
-			.populated_pages = a->populated, .name = area_name(areas, a),
+			.start = a->start,
+			.end = a->end,
+			.type = a->type,
+			.flags = a->flags,
+			.written_pages = a->written,
+			.populated_pages = a->populated,
+			.name = area_name(areas, a),
 		};
 	}
 	return 0;
@@ -88,8 +92,7 @@ static int profile_heat(struct wprof *w)
 	w->interval.estimated = in.n_estimates > 0;
 	rc = heat_interval(w->heat, &in);
 	if (!rc && w->track.sample)
-		rc = sample_plan(w->track.sample, w->heat, &w->track.runs,
-				 w->interval.page_bytes);
+		rc = sample_plan(w->track.sample, w->heat, &w->track.runs, w->interval.page_bytes);
 	return rc;
 }
 
@@ -135,8 +138,9 @@ static void profile_totals(struct wprof *w)
 		if (!(w->vmas[i].flags & WPROF_VMA_BUSY))
 			w->next_armed += w->vmas[i].populated_pages;
 	}
-	w->next_armed -= w->next_armed < sample_unarmed(w->track.sample) ? w->next_armed :
-			 sample_unarmed(w->track.sample);
+	w->next_armed -= w->next_armed < sample_unarmed(w->track.sample)
+				 ? w->next_armed
+				 : sample_unarmed(w->track.sample);
 	iv->untracked_shared_bytes = w->track.shared_bytes;
 	iv->untracked_busy_bytes = w->track.busy_bytes;
 	iv->untracked_limit_bytes = w->track.limit_bytes;
@@ -323,8 +327,8 @@ static int profile_target(struct wprof *w, struct wprof_why *why)
 	if (w->pid <= 0)
 		return why_set(why, WPROF_NO_PROCESS, "%d is no process", (int)w->pid);
 	if (w->pid == getpid())
-		return why_set(why, WPROF_SELF,
-			       "process %d is the profiler itself: name another", (int)w->pid);
+		return why_set(why, WPROF_SELF, "process %d is the profiler itself: name another",
+			       (int)w->pid);
 	w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
 	if (w->pidfd < 0 && (errno == ESRCH || errno == EINVAL))
 		return why_set(why, WPROF_NO_PROCESS, "there is no process %d", (int)w->pid);
@@ -332,8 +336,10 @@ static int profile_target(struct wprof *w, struct wprof_why *why)
 		return why_system(why, -errno, "cannot open process %d", (int)w->pid);
 	rc = track_open(&w->track, w->pid);
 	if (rc == -ESRCH && profile_kernel_thread(w->pid))
-		return why_set(why, WPROF_KERNEL_THREAD, "process %d is a kernel thread: it has "
-			       "no memory of its own", (int)w->pid);
+		return why_set(why, WPROF_KERNEL_THREAD,
+			       "process %d is a kernel thread: it has "
+			       "no memory of its own",
+			       (int)w->pid);
 	if (rc == -ENOENT || rc == -ESRCH)
 		return why_set(why, WPROF_NO_PROCESS, "process %d has exited", (int)w->pid);
 	if (rc == -EACCES || rc == -EPERM)
@@ -348,7 +354,8 @@ static int profile_soft(struct wprof *w, struct wprof_why *why)
 	int rc = soft_open(&w->soft, w->pid, w->opts.flags);
 
 	if (rc == -EOPNOTSUPP)
-		return why_set(why, WPROF_NO_KERNEL, "this kernel was built without soft-dirty "
+		return why_set(why, WPROF_NO_KERNEL,
+			       "this kernel was built without soft-dirty "
 			       "(CONFIG_MEM_SOFT_DIRTY): profile without it");
 	if (rc)
 		return why_system(why, rc, "cannot clear soft-dirty of process %d", (int)w->pid);
@@ -361,7 +368,8 @@ static int profile_start(struct wprof *w, struct wprof_why *why)
 	int rc = arm_api(w->uffd);
 
 	if (rc)
-		return why_set(why, WPROF_NO_KERNEL, "this kernel cannot track writes without "
+		return why_set(why, WPROF_NO_KERNEL,
+			       "this kernel cannot track writes without "
 			       "stopping the writer: UFFD_FEATURE_WP_ASYNC came with Linux 6.7");
 	w->track.uffd = w->uffd;
 	w->track.holes_written = profile_holes_written();
@@ -369,16 +377,17 @@ static int profile_start(struct wprof *w, struct wprof_why *why)
 		return -ENOMEM;
 	rc = track_start(&w->track);
 	if (rc == -EIO)
-		return why_set(why, WPROF_NOT_ARMED, "arming the memory of process %d had no "
-			       "effect: nothing can be measured here", (int)w->pid);
+		return why_set(why, WPROF_NOT_ARMED,
+			       "arming the memory of process %d had no "
+			       "effect: nothing can be measured here",
+			       (int)w->pid);
 	if (rc == -ESRCH && profile_alive(w))
 		return why_set(why, WPROF_ENDED, "process %d exited meanwhile", (int)w->pid);
 	if (rc == -ESRCH)
 		return why_set(why, WPROF_EXECED, "process %d runs a new program now: try again",
 			       (int)w->pid);
 	if (rc)
-		return why_system(why, rc, "cannot register the memory of process %d",
-				  (int)w->pid);
+		return why_system(why, rc, "cannot register the memory of process %d", (int)w->pid);
 	w->last_ns = profile_now_ns();
 	w->huge.on = w->opts.flags & WPROF_F_COLLAPSE;
 	rc = huge_note_all(&w->huge, &w->track);
@@ -413,8 +422,7 @@ int profile_attach(pid_t pid, int uffd, const struct wprof_opts *opts, struct wp
 	return rc;
 }
 
-int wprof_open(pid_t pid, const struct wprof_opts *opts, struct wprof **out,
-	       struct wprof_why *why)
+int wprof_open(pid_t pid, const struct wprof_opts *opts, struct wprof **out, struct wprof_why *why)
 {
 	int saved = errno, rc;
 
@@ -495,7 +503,7 @@ const char *wprof_vma_type_name(enum wprof_vma_type type)
 {
 	static const char *const names[] = {
 		[WPROF_HEAP] = "heap", [WPROF_STACK] = "stack", [WPROF_ANONYMOUS] = "anonymous",
-		[WPROF_CODE] = "code", [WPROF_DATA] = "data", [WPROF_VDSO] = "vdso",
+		[WPROF_CODE] = "code", [WPROF_DATA] = "data",	[WPROF_VDSO] = "vdso",
 	};
 
 	return (size_t)type < sizeof(names) / sizeof(*names) ? names[type] : "unknown";

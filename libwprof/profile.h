@@ -7,27 +7,27 @@
 #include "sample.h"
 #include "track.h"
 
-#define WPROF_CHUNK_MIN		(64ull << 10)
-#define WPROF_CHUNK_MAX		(1ull << 30)
+#define WPROF_CHUNK_MIN (64ull << 10)
+#define WPROF_CHUNK_MAX (1ull << 30)
 
 struct wprof {
 	pid_t pid;
 	int pidfd;
 	int uffd;
-	int ended;			/* -ESRCH, -ESTALE, or 0 */
+	int ended; /* -ESRCH, -ESTALE, or 0 */
 	bool paused;
-	struct wprof_opts opts;		/* defaults filled in */
+	struct wprof_opts opts; /* defaults filled in */
 	struct track track;
 	struct heat *heat;
 	struct soft soft;
 	struct huge huge;
 	uint64_t last_ns;
 	uint64_t next_armed;
-	uint64_t estimated_pages;	/* of the written ones in the last interval */
+	uint64_t estimated_pages; /* of the written ones in the last interval */
 	struct wprof_interval interval;
 	struct wprof_vma *vmas;
 	size_t n_vmas, vmas_cap;
-	struct wprof_region *hot;	/* followed by their names */
+	struct wprof_region *hot; /* followed by their names */
 	size_t n_hot, hot_bytes;
 };
 

@@ -28,11 +28,11 @@
 
 struct unit {
 	uint64_t start, end;
-	uint64_t written;		/* when measured last */
-	uint64_t measured;		/* in this interval */
+	uint64_t written;  /* when measured last */
+	uint64_t measured; /* in this interval */
 	bool armed, was_armed;
 	bool cooled;
-	bool gone;			/* replaced by other memory */
+	bool gone; /* replaced by other memory */
 };
 
 struct units {

@@ -5,8 +5,8 @@
 #include "heat.h"
 
 /* Hot memory is armed in aligned units of that size, one in so many a time. */
-#define SAMPLE_UNIT		(2ull << 20)
-#define SAMPLE_TURNS		16u
+#define SAMPLE_UNIT  (2ull << 20)
+#define SAMPLE_TURNS 16u
 
 struct track;
 struct sample;

@@ -37,8 +37,9 @@
  *   unregistered memory is skipped and met again at the next interval.
  *
  * Costs. A system call costs as much as about 40 filtered pages, so candidates
- * with smaller gaps between them become one call of phase 2. Where most pages
- * are candidates phase 1 is wasted; the caller then uses the filter alone.
+ * with smaller gaps between them become one call of phase 2, over the borders
+ * of VMAs that touch too. Where most pages are candidates phase 1 is wasted; the
+ * caller then uses the filter alone.
  * Nothing on this path allocates: when the runs have no room for another
  * batch, the scan returns SCAN_FULL and is called again from where it stopped.
  */
@@ -50,8 +51,10 @@
 
 #include "scan.h"
 
-#define SCAN_GAP_PAGES	40u
-#define NOT_DATA	(UAPI_PAGE_IS_PFNZERO | UAPI_PAGE_IS_FILE)
+#define SCAN_GAP_PAGES 40u
+/* A group of candidates reaches over so many borders of areas at most. */
+#define SCAN_BORDERS   256u
+#define NOT_DATA       (UAPI_PAGE_IS_PFNZERO | UAPI_PAGE_IS_FILE)
 
 int scan_open(pid_t pid, struct scan *s)
 {
@@ -75,8 +78,7 @@ void scan_close(struct scan *s)
 	s->fd = -1;
 }
 
-static void runs_add(struct runs *runs, uint64_t start, uint64_t n_pages,
-		     unsigned int page_shift)
+static void runs_add(struct runs *runs, uint64_t start, uint64_t n_pages, unsigned int page_shift)
 {
 	struct wprof_run *last = runs->n ? &runs->v[runs->n - 1] : NULL;
 
@@ -219,33 +221,93 @@ int scan_any(struct scan *s, uint64_t start, uint64_t end)
 	return scan_call(s, &arg);
 }
 
-/* Phase 2 over [*pos, end) of one area. */
-static int scan_group(struct scan *s, struct area *a, uint64_t *pos, uint64_t end,
-		      struct runs *runs)
+/* The first area from k on that ends after addr */
+static size_t scan_area_at(const struct area *areas, size_t n_areas, size_t k, uint64_t addr)
 {
-	uint64_t from = *pos;
-	int rc;
+	while (k < n_areas && areas[k].end <= addr)
+		k++;
+	return k;
+}
 
-	runs->border = a->start;
-	rc = scan_filter(s, SCAN_WRITTEN, true, pos, end, runs, &a->written);
-	a->n_groups++;
-	a->walked += (*pos - from) >> s->page_shift;
-	return rc;
+/* A region that phase 2 found, split where areas meet */
+static void scan_hit(const struct scan *s, const struct uapi_page_region *hit, struct area *areas,
+		     size_t n_areas, size_t *k, struct runs *runs)
+{
+	uint64_t at = hit->start;
+
+	while (at < hit->end) {
+		uint64_t end, pages;
+
+		*k = scan_area_at(areas, n_areas, *k, at);
+		if (*k == n_areas)
+			return;
+		end = hit->end < areas[*k].end ? hit->end : areas[*k].end;
+		pages = (end - at) >> s->page_shift;
+		runs->border = areas[*k].start;
+		runs_add(runs, at, pages, s->page_shift);
+		areas[*k].written += pages;
+		at = end;
+	}
+}
+
+static void scan_walked(const struct scan *s, uint64_t start, uint64_t end, struct area *areas,
+			size_t n_areas, size_t k)
+{
+	for (; k < n_areas && areas[k].start < end; k++) {
+		uint64_t from = start > areas[k].start ? start : areas[k].start;
+		uint64_t to = end < areas[k].end ? end : areas[k].end;
+
+		areas[k].walked += from < to ? (to - from) >> s->page_shift : 0;
+	}
+}
+
+/* Phase 2 over [*pos, end), which begins in area k and meets few borders. */
+static int scan_group(struct scan *s, uint64_t *pos, uint64_t end, struct area *areas,
+		      size_t n_areas, size_t k, struct runs *runs)
+{
+	struct uapi_pm_scan_arg arg = scan_arg(SCAN_WRITTEN, true);
+
+	arg.end = end;
+	arg.vec = (uintptr_t)s->hit;
+	arg.vec_len = s->vec_len;
+	areas[k].n_groups++;
+	while (*pos < end) {
+		int n;
+
+		if (runs->cap - runs->n < s->vec_len + SCAN_BORDERS)
+			return SCAN_FULL;
+		k = scan_area_at(areas, n_areas, k, *pos);
+		arg.start = *pos;
+		n = scan_call(s, &arg);
+		if (n < 0)
+			return n;
+		scan_walked(s, *pos, arg.walk_end, areas, n_areas, k);
+		for (int i = 0; i < n; i++)
+			scan_hit(s, &s->hit[i], areas, n_areas, &k, runs);
+		*pos = arg.walk_end;
+	}
+	return 0;
 }
 
 /*
- * The group of candidates that begins at cand[*i] or, when that was begun
- * before, at *pos: candidates with small gaps between them, within one area.
+ * Where the group ends that begins with candidate *i in area k: candidates with
+ * small gaps between them, in areas that touch. *i is the first one after it.
  */
-static uint64_t scan_group_end(const struct scan *s, int n, int *i, uint64_t area_end)
+static uint64_t scan_group_end(const struct scan *s, int n, int *i, const struct area *areas,
+			       size_t n_areas, size_t k)
 {
 	uint64_t gap = (uint64_t)s->gap_pages << s->page_shift, end = s->cand[*i].end;
+	size_t last = k;
 
-	while (end < area_end && *i + 1 < n && s->cand[*i + 1].start - end <= gap)
+	/* what lies in a hole by now is left for the next interval */
+	while (last + 1 < n_areas && last < k + SCAN_BORDERS &&
+	       areas[last].end == areas[last + 1].start)
+		last++;
+	while (end < areas[last].end && *i + 1 < n && s->cand[*i + 1].start - end <= gap)
 		end = s->cand[++*i].end;
-	if (end <= area_end)
+	if (end <= areas[last].end)
 		++*i;
-	return end < area_end ? end : area_end;
+	return end < areas[last].end ? end : areas[last].end;
 }
 
 /*
@@ -286,8 +348,7 @@ static int scan_groups(struct scan *s, int n, struct area *areas, size_t n_areas
 
 		if (*pos < s->cand[i].start)
 			*pos = s->cand[i].start;
-		while (*k < n_areas && areas[*k].end <= *pos)
-			++*k;
+		*k = scan_area_at(areas, n_areas, *k, *pos);
 		if (*k == n_areas)
 			return 0;
 		if (*pos < areas[*k].start)
@@ -296,8 +357,8 @@ static int scan_groups(struct scan *s, int n, struct area *areas, size_t n_areas
 			i++;
 			continue;
 		}
-		end = scan_group_end(s, n, &i, areas[*k].end);
-		rc = scan_group(s, &areas[*k], pos, end, runs);
+		end = scan_group_end(s, n, &i, areas, n_areas, *k);
+		rc = scan_group(s, pos, end, areas, n_areas, *k, runs);
 		if (rc)
 			return rc;
 	}
@@ -313,7 +374,7 @@ int scan_span(struct scan *s, struct area *areas, size_t n, uint64_t *pos, struc
 		uint64_t walk_end;
 		int rc, got;
 
-		if (runs->cap - runs->n < s->vec_len)
+		if (runs->cap - runs->n < s->vec_len + SCAN_BORDERS)
 			return SCAN_FULL;
 		got = scan_candidates(s, *pos, end, &walk_end);
 		if (got < 0)

@@ -9,29 +9,29 @@
  * No more than the kernel collects at a time (512): with a longer vector it goes
  * on by itself, and then tells where it stopped first, not where it ended.
  */
-#define SCAN_VEC	512u
+#define SCAN_VEC 512u
 
 struct scan {
-	int fd;				/* /proc/PID/pagemap */
+	int fd; /* /proc/PID/pagemap */
 	unsigned int page_shift;
-	unsigned int vec_len;		/* <= SCAN_VEC; small in tests */
-	unsigned int gap_pages;		/* candidates nearer than this are merged */
+	unsigned int vec_len;	/* <= SCAN_VEC; small in tests */
+	unsigned int gap_pages; /* candidates nearer than this are merged */
 	uint64_t n_calls;
-	uint64_t counted_to;		/* candidates below are counted: 0 at each interval */
+	uint64_t counted_to; /* candidates below are counted: 0 at each interval */
 	struct uapi_page_region cand[SCAN_VEC];
 	struct uapi_page_region hit[SCAN_VEC];
 };
 
 /* What a filter looks for */
 enum scan_what {
-	SCAN_WRITTEN,			/* data pages written since they were armed */
-	SCAN_POPULATED,			/* data pages */
-	SCAN_SOFT_DIRTY,		/* data pages with the soft-dirty bit */
-	SCAN_HUGE			/* data pages that are part of a huge one */
+	SCAN_WRITTEN,	 /* data pages written since they were armed */
+	SCAN_POPULATED,	 /* data pages */
+	SCAN_SOFT_DIRTY, /* data pages with the soft-dirty bit */
+	SCAN_HUGE	 /* data pages that are part of a huge one */
 };
 
 /* SCAN_FULL: no room for another batch of runs; grow them and call again */
-#define SCAN_FULL	1
+#define SCAN_FULL 1
 
 WPROF_CHECKED int scan_open(pid_t pid, struct scan *s);
 void scan_close(struct scan *s);

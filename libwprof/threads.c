@@ -16,7 +16,7 @@
 
 #include "threads.h"
 
-#define THREADS_MAX	256u
+#define THREADS_MAX 256u
 
 /* nr, six arguments, sp, pc; or -1 sp pc outside of a call; or "running" */
 uint64_t threads_parse(const char *line)

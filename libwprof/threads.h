@@ -6,13 +6,13 @@
 
 struct thread {
 	pid_t tid;
-	uint64_t sp;			/* when it was seen in a system call last; 0: never */
+	uint64_t sp; /* when it was seen in a system call last; 0: never */
 };
 
 struct threads {
 	struct thread *v;
 	size_t n;
-	uint64_t looked_at;		/* number of that interval */
+	uint64_t looked_at; /* number of that interval */
 };
 
 /*

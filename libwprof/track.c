@@ -60,9 +60,9 @@
 #include "sample.h"
 #include "track.h"
 
-#define TRACK_SINGLE_MIN	1024u		/* pages */
-#define TRACK_RETRIES_MAX	6u
-#define TRACK_STACKS_AGE	3u		/* intervals between two looks, at least */
+#define TRACK_SINGLE_MIN  1024u /* pages */
+#define TRACK_RETRIES_MAX 6u
+#define TRACK_STACKS_AGE  3u /* intervals between two looks, at least */
 
 static uint64_t track_now_ns(clockid_t clock)
 {
@@ -97,7 +97,7 @@ static int areas_name(struct areas *areas, const char *name, size_t *at)
 		areas->names_cap = cap;
 	}
 	if (!areas->names_len)
-		areas->names[areas->names_len++] = '\0';	/* offset 0: "" */
+		areas->names[areas->names_len++] = '\0'; /* offset 0: "" */
 	*at = *name ? areas->names_len : 0;
 	memcpy(areas->names + areas->names_len, name, len);
 	areas->names_len += *name ? len : 0;
@@ -142,7 +142,10 @@ static int track_read(struct track *t)
 	rc = maps_rewind(t->maps);
 	while (!rc && (rc = maps_next(t->maps, &e)) > 0) {
 		struct area a = {
-			.start = e.start, .end = e.end, .perms = e.flags, .type = e.type,
+			.start = e.start,
+			.end = e.end,
+			.perms = e.flags,
+			.type = e.type,
 			.state = apart ? AREA_APART : 0,
 		};
 
@@ -333,13 +336,13 @@ static struct area *track_find(struct track *t, uint64_t addr)
 static int track_stacks(struct track *t)
 {
 	uint64_t age = t->number - t->threads.looked_at;
-	bool new = false;
+	bool fresh = false;
 	char name[32];
 	int rc = 0;
 
-	for (size_t i = 0; i < t->now.n && age >= TRACK_STACKS_AGE && !new; i++)
-		new = t->now.v[i].flags & WPROF_VMA_NEW && t->now.v[i].type == WPROF_ANONYMOUS;
-	if (!t->number || new || age >= TRACK_COUNT_AGE)
+	for (size_t i = 0; i < t->now.n && age >= TRACK_STACKS_AGE && !fresh; i++)
+		fresh = t->now.v[i].flags & WPROF_VMA_NEW && t->now.v[i].type == WPROF_ANONYMOUS;
+	if (!t->number || fresh || age >= TRACK_COUNT_AGE)
 		threads_look(&t->threads, t->pid, t->number);
 	for (size_t i = 0; i < t->threads.n && !rc; i++) {
 		struct area *a = track_find(t, t->threads.v[i].sp);
@@ -373,8 +376,8 @@ int track_filter(struct track *t, const struct area *a, uint64_t pos, uint64_t e
 	int rc;
 
 	t->runs.border = a->start;
-	while ((rc = scan_filter(&t->scan, SCAN_WRITTEN, rearm, &pos, end, &t->runs,
-				 n_pages)) == SCAN_FULL)
+	while ((rc = scan_filter(&t->scan, SCAN_WRITTEN, rearm, &pos, end, &t->runs, n_pages)) ==
+	       SCAN_FULL)
 		if ((rc = runs_grow(&t->runs)))
 			break;
 	return rc;
@@ -505,8 +508,8 @@ static size_t track_span_length(const struct track *t, const struct area *areas,
 {
 	size_t k = 1;
 
-	while (k < n && area_tracked(&areas[k]) &&
-	       !(areas[k].state & (AREA_SINGLE | AREA_APART)) && !sample_has(t->sample, &areas[k]))
+	while (k < n && area_tracked(&areas[k]) && !(areas[k].state & (AREA_SINGLE | AREA_APART)) &&
+	       !sample_has(t->sample, &areas[k]))
 		k++;
 	return k;
 }

@@ -7,7 +7,7 @@
 #include "threads.h"
 
 /* A count of populated pages serves that many intervals. */
-#define TRACK_COUNT_AGE		10u
+#define TRACK_COUNT_AGE 10u
 
 struct areas {
 	struct area *v;
@@ -19,30 +19,26 @@ struct areas {
 struct sample;
 
 /* How an area is scanned; other than by choice for tests and benches */
-enum track_way {
-	TRACK_CHOOSE,
-	TRACK_TWO_PHASES,
-	TRACK_ONE_FILTER
-};
+enum track_way { TRACK_CHOOSE, TRACK_TWO_PHASES, TRACK_ONE_FILTER };
 
 struct track {
 	pid_t pid;
-	int uffd;			/* the caller's */
+	int uffd; /* the caller's */
 	struct maps *maps;
 	struct scan scan;
 	struct areas now, before;
 	struct runs runs;
-	struct sample *sample;		/* NULL: everything is re-armed */
+	struct sample *sample; /* NULL: everything is re-armed */
 	enum track_way way;
-	bool holes_written;		/* phase 1 reports pages that do not exist */
-	uint64_t number;		/* of the interval, 1, 2, ... */
+	bool holes_written; /* phase 1 reports pages that do not exist */
+	uint64_t number;    /* of the interval, 1, 2, ... */
 	struct threads threads;
-	size_t n_maps, max_maps;	/* mappings of the target, and what it may have */
+	size_t n_maps, max_maps; /* mappings of the target, and what it may have */
 	uint64_t shared_bytes, busy_bytes, limit_bytes;
 	uint64_t scan_ns;
-	uint64_t scan_cpu_ns;		/* the same in time of this thread */
+	uint64_t scan_cpu_ns; /* the same in time of this thread */
 	uint64_t n_calls;
-	uint64_t first_written;		/* of the written pages those never armed */
+	uint64_t first_written; /* of the written pages those never armed */
 };
 
 /* Opens /proc/PID/maps and pagemap. */

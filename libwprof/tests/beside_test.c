@@ -1,13 +1,13 @@
 /* Soft-dirty read beside, and huge pages given back. */
 #include "kid.h"
 
-#define CASE(name, text)						\
-	ATF_TC(name);							\
-	ATF_TC_HEAD(name, tc)						\
-	{								\
-		atf_tc_set_md_var(tc, "descr", text);			\
-		atf_tc_set_md_var(tc, "timeout", "30");			\
-	}								\
+#define CASE(name, text)                                \
+	ATF_TC(name);                                   \
+	ATF_TC_HEAD(name, tc)                           \
+	{                                               \
+		atf_tc_set_md_var(tc, "descr", text);   \
+		atf_tc_set_md_var(tc, "timeout", "30"); \
+	}                                               \
 	ATF_TC_BODY(name, tc)
 
 static bool soft_dirty_here(void)
@@ -139,7 +139,7 @@ static void split_and_close(uint32_t flags, long *before, long *split, long *aft
 	kid_write(&k, p, 1024);
 	*before = huge_kb(&k, p);
 	kid_profile(&k, &o);
-	kid_write(&k, p + 1024 * (long)PAGE, 1024);	/* two more, made while profiled */
+	kid_write(&k, p + 1024 * (long)PAGE, 1024); /* two more, made while profiled */
 	kid_sample(&k);
 	kid_pages(&k, KID_WRITE, p, 4, 512);
 	kid_sample(&k);

@@ -11,12 +11,12 @@
 
 #include "profile.h"
 
-#define CASE(name, text)						\
-	ATF_TC(name);							\
-	ATF_TC_HEAD(name, tc)						\
-	{								\
-		atf_tc_set_md_var(tc, "descr", text);			\
-	}								\
+#define CASE(name, text)                              \
+	ATF_TC(name);                                 \
+	ATF_TC_HEAD(name, tc)                         \
+	{                                             \
+		atf_tc_set_md_var(tc, "descr", text); \
+	}                                             \
 	ATF_TC_BODY(name, tc)
 
 static struct wprof_fact facts[40];
@@ -144,7 +144,10 @@ CASE(open__options_out_of_range, "Each option out of its range is refused with a
 
 CASE(open__size_of_options, "Options say their size; unknown bytes must be zero")
 {
-	struct { struct wprof_opts o; char more[16]; } newer = { .o.size = sizeof(newer) };
+	struct {
+		struct wprof_opts o;
+		char more[16];
+	} newer = { .o.size = sizeof(newer) };
 	struct wprof_opts o = { .size = 0 }, out;
 	struct wprof_why why;
 
@@ -155,7 +158,9 @@ CASE(open__size_of_options, "Options say their size; unknown bytes must be zero"
 	ATF_CHECK_EQ(0, profile_opts(&newer.o, &out, &why));
 	/* an older caller, who knows the first members only */
 	o = (struct wprof_opts){ .size = offsetof(struct wprof_opts, flags),
-				 .arming = WPROF_SAMPLE, .flags = ~0u, .window = 9999 };
+				 .arming = WPROF_SAMPLE,
+				 .flags = ~0u,
+				 .window = 9999 };
 	ATF_REQUIRE_EQ(0, profile_opts(&o, &out, &why));
 	ATF_CHECK_EQ(WPROF_SAMPLE, out.arming);
 	ATF_CHECK_EQ(0, out.flags);

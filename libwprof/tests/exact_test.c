@@ -15,9 +15,9 @@
 
 #include "kid.h"
 
-#define ARENA		0x300000000l
-#define ARENA_PAGES	2048
-#define MAX_SPAN	160
+#define ARENA	    0x300000000l
+#define ARENA_PAGES 2048
+#define MAX_SPAN    160
 
 struct model {
 	bool mapped[ARENA_PAGES];
@@ -65,8 +65,7 @@ static void op_map(const struct kid *k, struct model *m, long first, long n)
 {
 	kid_mmap_at(k, addr_of(first), (size_t)n * PAGE, PROT_READ | PROT_WRITE,
 		    KID_ANON | MAP_FIXED);
-	ATF_REQUIRE_EQ(0, kid_call(k, madvise, addr_of(first), n * (long)PAGE,
-				   MADV_NOHUGEPAGE));
+	ATF_REQUIRE_EQ(0, kid_call(k, madvise, addr_of(first), n * (long)PAGE, MADV_NOHUGEPAGE));
 	for (long i = first; i < first + n; i++) {
 		m->mapped[i] = m->writable[i] = true;
 		m->populated[i] = m->written[i] = false;
@@ -224,8 +223,9 @@ static void compare(struct kid *k, struct model *m, uint64_t seed)
 		m->n_more += more;
 		ATF_REQUIRE_MSG(pages[i] == m->written[i] || more,
 				"seed %lu, interval %lu, page %ld: reported %d, written %d, "
-				"mapped %d, populated %d", (unsigned long)seed, m->n_intervals, i,
-				pages[i], m->written[i], m->mapped[i], m->populated[i]);
+				"mapped %d, populated %d",
+				(unsigned long)seed, m->n_intervals, i, pages[i], m->written[i],
+				m->mapped[i], m->populated[i]);
 		m->n_pages += pages[i];
 		m->written[i] = false;
 	}
@@ -274,13 +274,13 @@ static void run(const atf_tc_t *tc, enum track_way way, unsigned int vec_len)
 	free(m);
 }
 
-#define CASE(name, text)						\
-	ATF_TC(name);							\
-	ATF_TC_HEAD(name, tc)						\
-	{								\
-		atf_tc_set_md_var(tc, "descr", text);			\
-		atf_tc_set_md_var(tc, "timeout", "1800");		\
-	}								\
+#define CASE(name, text)                                  \
+	ATF_TC(name);                                     \
+	ATF_TC_HEAD(name, tc)                             \
+	{                                                 \
+		atf_tc_set_md_var(tc, "descr", text);     \
+		atf_tc_set_md_var(tc, "timeout", "1800"); \
+	}                                                 \
 	ATF_TC_BODY(name, tc)
 
 CASE(random__two_phases, "Random operations: two phases report exactly the pages written")
@@ -305,8 +305,8 @@ CASE(random__small_vector, "Random operations, four regions a call: no tail is l
 
 /* ---- writers that race the scan -------------------------------------------------- */
 
-#define RACE_PAGES	512
-#define RACE_THREADS	2
+#define RACE_PAGES   512
+#define RACE_THREADS 2
 
 /* In memory shared with the target: a page is written, then its count is raised. */
 struct race {
@@ -360,8 +360,8 @@ static _Noreturn void race_target(struct race *r, int sock)
 
 static void race_start(struct kid *k, struct race **out)
 {
-	struct race *r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE,
-			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct race *r =
+		mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int sv[2], pidfd;
 	long fd;
 

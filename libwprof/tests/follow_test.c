@@ -8,13 +8,13 @@
 
 #include "kid.h"
 
-#define CASE(name, text)						\
-	ATF_TC(name);							\
-	ATF_TC_HEAD(name, tc)						\
-	{								\
-		atf_tc_set_md_var(tc, "descr", text);			\
-		atf_tc_set_md_var(tc, "timeout", "30");			\
-	}								\
+#define CASE(name, text)                                \
+	ATF_TC(name);                                   \
+	ATF_TC_HEAD(name, tc)                           \
+	{                                               \
+		atf_tc_set_md_var(tc, "descr", text);   \
+		atf_tc_set_md_var(tc, "timeout", "30"); \
+	}                                               \
 	ATF_TC_BODY(name, tc)
 
 /* Bits of the target's pagemap entry */
@@ -33,7 +33,7 @@ static uint64_t pagemap_entry(const struct kid *k, long addr)
 	return entry;
 }
 
-#define ENTRY_MARKED	(UAPI_PM_UFFD_WP | UAPI_PM_SWAP)
+#define ENTRY_MARKED (UAPI_PM_UFFD_WP | UAPI_PM_SWAP)
 
 CASE(written__each_page_once, "A written page is reported in its interval and in no other")
 {
@@ -217,8 +217,8 @@ CASE(mremap__moved, "Moved memory is found at its new place, with all it holds")
 	q = 0x40000000;
 	kid_write(&k, p, 40);
 	kid_profile(&k, NULL);
-	q = kid_call(&k, mremap, p, 64 * (long)PAGE, 64 * (long)PAGE,
-		     MREMAP_MAYMOVE | MREMAP_FIXED, q);
+	q = kid_call(&k, mremap, p, 64 * (long)PAGE, 64 * (long)PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+		     q);
 	ATF_REQUIRE_EQ(0x40000000, q);
 	kid_sample(&k);
 	kid_invariants(&k);
@@ -498,10 +498,10 @@ CASE(guard__regions, "Guard regions within memory are not reported, what is arou
 	kid_sample(&k);
 	kid_invariants(&k);
 	ATF_CHECK_EQ(10, kid_written(&k, p, 8 * PAGE) +
-			 kid_written(&k, p + 12 * (long)PAGE, 52 * PAGE));
+				 kid_written(&k, p + 12 * (long)PAGE, 52 * PAGE));
 	kid_sample(&k);
 	ATF_CHECK_EQ(0, kid_written(&k, p, 8 * PAGE) +
-			kid_written(&k, p + 12 * (long)PAGE, 52 * PAGE));
+				kid_written(&k, p + 12 * (long)PAGE, 52 * PAGE));
 	kid_end(&k);
 }
 
@@ -672,8 +672,8 @@ CASE(many__ten_thousand_vmas, "10,000 VMAs are followed, each write found")
 	kid_start(&k);
 	p = kid_mmap(&k, 20000 * PAGE);
 	for (long i = 1; i < 20000; i += 2)
-		ATF_REQUIRE_EQ(0, kid_call(&k, mprotect, p + i * (long)PAGE, (long)PAGE,
-					   PROT_NONE));
+		ATF_REQUIRE_EQ(0,
+			       kid_call(&k, mprotect, p + i * (long)PAGE, (long)PAGE, PROT_NONE));
 	kid_pages(&k, KID_WRITE, p, 10000, 2);
 	kid_profile(&k, NULL);
 	ATF_CHECK(kid_sample(&k)->n_vmas >= 10000);

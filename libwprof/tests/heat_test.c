@@ -8,24 +8,30 @@
 
 #include "heat.h"
 
-#define PAGE	4096ul
-#define MIB	(1ul << 20)
-#define BASE	(1ul << 30)
+#define PAGE 4096ul
+#define MIB  (1ul << 20)
+#define BASE (1ul << 30)
 
-#define CASE(name, text)						\
-	ATF_TC(name);							\
-	ATF_TC_HEAD(name, tc)						\
-	{								\
-		atf_tc_set_md_var(tc, "descr", text);			\
-	}								\
+#define CASE(name, text)                              \
+	ATF_TC(name);                                 \
+	ATF_TC_HEAD(name, tc)                         \
+	{                                             \
+		atf_tc_set_md_var(tc, "descr", text); \
+	}                                             \
 	ATF_TC_BODY(name, tc)
 
 static const struct heat_params vma_params = {
-	.granularity = WPROF_VMA, .threshold = 0.3, .consecutive = 3, .window = 10,
+	.granularity = WPROF_VMA,
+	.threshold = 0.3,
+	.consecutive = 3,
+	.window = 10,
 	.page_shift = 12,
 };
 static const struct heat_params chunk_params = {
-	.granularity = WPROF_CHUNK, .threshold = 0.3, .consecutive = 3, .window = 10,
+	.granularity = WPROF_CHUNK,
+	.threshold = 0.3,
+	.consecutive = 3,
+	.window = 10,
 	.page_shift = 12,
 };
 
@@ -48,7 +54,10 @@ static void feed(struct heat *h, const struct area *areas, size_t n_areas,
 {
 	struct runs runs = { .v = (struct wprof_run *)(uintptr_t)v, .n = n };
 	struct heat_input in = {
-		.number = ++number, .areas = areas, .n_areas = n_areas, .runs = &runs,
+		.number = ++number,
+		.areas = areas,
+		.n_areas = n_areas,
+		.runs = &runs,
 		.count = count,
 	};
 
@@ -161,7 +170,8 @@ CASE(vma__growth_keeps_history, "A heap that grows each interval becomes hot, an
 	heat_close(h);
 }
 
-CASE(vma__split_and_merge_keep_history, "Both halves of a hot VMA are hot, and so is the whole again")
+CASE(vma__split_and_merge_keep_history,
+     "Both halves of a hot VMA are hot, and so is the whole again")
 {
 	struct heat *h = start(&vma_params);
 	struct area halves[2] = {
@@ -313,8 +323,13 @@ CASE(estimate__divided_over_cells, "An estimate over two cells is divided by the
 	struct runs runs = { 0 };
 	struct heat_estimate e = { BASE + 1 * MIB, BASE + 3 * MIB, 300 };
 	struct heat_input in = {
-		.number = ++number, .areas = &a, .n_areas = 1, .runs = &runs,
-		.estimates = &e, .n_estimates = 1, .count = count,
+		.number = ++number,
+		.areas = &a,
+		.n_areas = 1,
+		.runs = &runs,
+		.estimates = &e,
+		.n_estimates = 1,
+		.count = count,
 	};
 	const struct heat_cell *c;
 	size_t n;

@@ -26,9 +26,9 @@
 
 #include "profile.h"
 
-#define PAGE		4096ul
-#define MIB		(1ul << 20)
-#define KID_ANON	(MAP_PRIVATE | MAP_ANONYMOUS)
+#define PAGE	 4096ul
+#define MIB	 (1ul << 20)
+#define KID_ANON (MAP_PRIVATE | MAP_ANONYMOUS)
 
 enum kid_op { KID_CALL, KID_WRITE, KID_READ, KID_FORK, KID_STACK, KID_UFFD };
 
@@ -123,8 +123,7 @@ static _Noreturn void kid_run(int sock)
 
 	if (rc < 0)
 		rc = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	while (write(sock, &rc, sizeof(rc)) == sizeof(rc) &&
-	       read(sock, &o, sizeof(o)) == sizeof(o))
+	while (write(sock, &rc, sizeof(rc)) == sizeof(rc) && read(sock, &o, sizeof(o)) == sizeof(o))
 		rc = kid_obey(&o);
 	_exit(0);
 }
@@ -147,7 +146,7 @@ static inline void kid_send(const struct kid *k, enum kid_op op, long nr, const 
 
 #define kid_order(k, op, nr, ...) \
 	(kid_send((k), (op), (nr), (long[6]){ __VA_ARGS__ }), kid_answer(k))
-#define kid_call(k, name, ...)	kid_order(k, KID_CALL, SYS_##name, __VA_ARGS__)
+#define kid_call(k, name, ...) kid_order(k, KID_CALL, SYS_##name, __VA_ARGS__)
 
 static inline void kid_pages(const struct kid *k, enum kid_op op, long at, long n, long stride)
 {

@@ -13,13 +13,13 @@
 
 #include "maps.h"
 
-#define CASE(name, text)						\
-	ATF_TC(name);							\
-	ATF_TC_HEAD(name, tc)						\
-	{								\
-		atf_tc_set_md_var(tc, "descr", text);			\
-		atf_tc_set_md_var(tc, "timeout", "30");			\
-	}								\
+#define CASE(name, text)                                \
+	ATF_TC(name);                                   \
+	ATF_TC_HEAD(name, tc)                           \
+	{                                               \
+		atf_tc_set_md_var(tc, "descr", text);   \
+		atf_tc_set_md_var(tc, "timeout", "30"); \
+	}                                               \
 	ATF_TC_BODY(name, tc)
 
 static int parse(const char *text, struct maps_entry *e)
@@ -33,10 +33,21 @@ static int parse(const char *text, struct maps_entry *e)
 CASE(parse__broken_lines, "A line that is not of maps is refused, whatever is wrong with it")
 {
 	static const char *const bad[] = {
-		"", "x", "7f00", "7f00-", "7f00-7e00 rw-p 0 0:0 0", "1000-1000 rw-p 0 0:0 0",
-		"1000-2000", "1000-2000 rw-", "1000-2000 rw-q 0 0:0 0", "1000-2000rw-p 0 0:0 0",
-		"1000-2000 rw-p 0 0:0", "1000-2000 rw-p 0 00 0", "1000-2000 rw-p 0 0:0 x",
-		"1000-fffffffffffffffff rw-p 0 0:0 0", "1000-2000 rw-p 0 0:0 0name",
+		"",
+		"x",
+		"7f00",
+		"7f00-",
+		"7f00-7e00 rw-p 0 0:0 0",
+		"1000-1000 rw-p 0 0:0 0",
+		"1000-2000",
+		"1000-2000 rw-",
+		"1000-2000 rw-q 0 0:0 0",
+		"1000-2000rw-p 0 0:0 0",
+		"1000-2000 rw-p 0 0:0",
+		"1000-2000 rw-p 0 00 0",
+		"1000-2000 rw-p 0 0:0 x",
+		"1000-fffffffffffffffff rw-p 0 0:0 0",
+		"1000-2000 rw-p 0 0:0 0name",
 		"1000-2000 rw-p",
 	};
 	struct maps_entry e;
@@ -54,20 +65,18 @@ CASE(parse__types_and_names, "Each kind of mapping has its type, and its name as
 	} good[] = {
 		{ "55d0-55e0 rw-p 00000000 00:00 0    [heap]", "[heap]", WPROF_HEAP,
 		  MAPS_READ | MAPS_WRITE },
-		{ "7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0 [stack]", "[stack]",
-		  WPROF_STACK, MAPS_READ | MAPS_WRITE },
-		{ "1000-2000 rw-p 00000000 00:00 0", "", WPROF_ANONYMOUS,
+		{ "7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0 [stack]", "[stack]", WPROF_STACK,
 		  MAPS_READ | MAPS_WRITE },
-		{ "1000-2000 rw-p 00000000 00:00 0 ", "", WPROF_ANONYMOUS,
-		  MAPS_READ | MAPS_WRITE },
+		{ "1000-2000 rw-p 00000000 00:00 0", "", WPROF_ANONYMOUS, MAPS_READ | MAPS_WRITE },
+		{ "1000-2000 rw-p 00000000 00:00 0 ", "", WPROF_ANONYMOUS, MAPS_READ | MAPS_WRITE },
 		{ "1000-2000 rw-p 00000000 00:00 0 [anon:my arena]", "[anon:my arena]",
 		  WPROF_ANONYMOUS, MAPS_READ | MAPS_WRITE },
 		{ "1000-2000 r-xp 00001000 fe:00 1234 /usr/lib/my prog/a b.so",
 		  "/usr/lib/my prog/a b.so", WPROF_CODE, MAPS_READ | MAPS_EXEC },
 		{ "1000-2000 rw-p 00001000 fe:00 1234 /tmp/x (deleted)", "/tmp/x (deleted)",
 		  WPROF_DATA, MAPS_READ | MAPS_WRITE },
-		{ "1000-2000 rw-s 00000000 00:01 99 /memfd:a b (deleted)",
-		  "/memfd:a b (deleted)", WPROF_DATA, MAPS_READ | MAPS_WRITE | MAPS_SHARED },
+		{ "1000-2000 rw-s 00000000 00:01 99 /memfd:a b (deleted)", "/memfd:a b (deleted)",
+		  WPROF_DATA, MAPS_READ | MAPS_WRITE | MAPS_SHARED },
 		{ "1000-2000 r--p 00001000 fe:00 1234 /a\\012b", "/a\\012b", WPROF_DATA,
 		  MAPS_READ },
 		{ "1000-2000 r-xp 00000000 00:00 0 [vdso]", "[vdso]", WPROF_VDSO,

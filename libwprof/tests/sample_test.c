@@ -4,18 +4,18 @@
  */
 #include "kid.h"
 
-#define CASE(name, text)						\
-	ATF_TC(name);							\
-	ATF_TC_HEAD(name, tc)						\
-	{								\
-		atf_tc_set_md_var(tc, "descr", text);			\
-		atf_tc_set_md_var(tc, "timeout", "60");			\
-	}								\
+#define CASE(name, text)                                \
+	ATF_TC(name);                                   \
+	ATF_TC_HEAD(name, tc)                           \
+	{                                               \
+		atf_tc_set_md_var(tc, "descr", text);   \
+		atf_tc_set_md_var(tc, "timeout", "60"); \
+	}                                               \
 	ATF_TC_BODY(name, tc)
 
-#define HOT		0x200000000l
-#define HOT_LEN		(32 * 2 * MIB)
-#define HOT_PAGES	((long)(HOT_LEN / PAGE))
+#define HOT	  0x200000000l
+#define HOT_LEN	  (32 * 2 * MIB)
+#define HOT_PAGES ((long)(HOT_LEN / PAGE))
 
 static const struct wprof_opts sampled = {
 	.size = sizeof(struct wprof_opts),

@@ -16,15 +16,15 @@
 #include "arm.h"
 #include "maps.h"
 
-#define PAGE	4096ul
+#define PAGE 4096ul
 
-#define CASE(name, text)						\
-	ATF_TC(name);							\
-	ATF_TC_HEAD(name, tc)						\
-	{								\
-		atf_tc_set_md_var(tc, "descr", text);			\
-		atf_tc_set_md_var(tc, "timeout", "30");			\
-	}								\
+#define CASE(name, text)                                \
+	ATF_TC(name);                                   \
+	ATF_TC_HEAD(name, tc)                           \
+	{                                               \
+		atf_tc_set_md_var(tc, "descr", text);   \
+		atf_tc_set_md_var(tc, "timeout", "30"); \
+	}                                               \
 	ATF_TC_BODY(name, tc)
 
 struct bed {
@@ -52,7 +52,8 @@ static void bed_make(struct bed *b, size_t pages)
 	madvise(b->p, pages * PAGE, MADV_NOHUGEPAGE);
 	b->pages = pages;
 	b->area = (struct area){
-		.start = (uintptr_t)b->p, .end = (uintptr_t)b->p + pages * PAGE,
+		.start = (uintptr_t)b->p,
+		.end = (uintptr_t)b->p + pages * PAGE,
 		.state = AREA_FRESH,
 	};
 }
@@ -97,9 +98,9 @@ static uint64_t entry(const struct bed *b, size_t page)
 {
 	uint64_t e;
 
-	ATF_REQUIRE_EQ((ssize_t)sizeof(e), pread(b->scan.fd, &e, sizeof(e),
-						 ((off_t)(uintptr_t)b->p / (off_t)PAGE +
-						  (off_t)page) * 8));
+	ATF_REQUIRE_EQ((ssize_t)sizeof(e),
+		       pread(b->scan.fd, &e, sizeof(e),
+			     ((off_t)(uintptr_t)b->p / (off_t)PAGE + (off_t)page) * 8));
 	return e;
 }
 
@@ -263,7 +264,8 @@ CASE(gap__merging_changes_nothing, "Near candidates are scanned in one call, wit
 	ATF_CHECK_EQ(128, b.area.walked);
 }
 
-CASE(span__splits_at_borders, "Over two areas that touch, runs and counts are split where they meet")
+CASE(span__splits_at_borders,
+     "Over two areas that touch, runs and counts are split where they meet")
 {
 	struct bed b;
 	struct area halves[2];
@@ -328,8 +330,8 @@ CASE(count__more_runs_than_the_kernel_collects,
 	bed_arm(&b);
 	for (size_t i = 0; i < sizeof(n_runs) / sizeof(*n_runs); i++) {
 		bed_write(&b, 0, n_runs[i], 2);
-		ATF_CHECK_EQ((int64_t)n_runs[i], scan_count(&b.scan, SCAN_WRITTEN, b.area.start,
-							    b.area.end));
+		ATF_CHECK_EQ((int64_t)n_runs[i],
+			     scan_count(&b.scan, SCAN_WRITTEN, b.area.start, b.area.end));
 		bed_scan(&b);
 		ATF_CHECK_EQ(n_runs[i], b.runs.n);
 	}
