@@ -21,19 +21,3 @@ bench:
 	done; exit $$rc
 
 .PHONY: all-bench bench
-
-# ---- the long runs: each line a program of the benches with its arguments,
-# or a test program that does more when the suite's variable soak is set
-soak-runs  += ctx_storm:10000000
-soak-tests += libwprof/tests/inject_survival_test
-
-soak:
-	@./scripts/need build
-	@$(MAKE) --no-print-directory all-bench
-	@rc=0; for run in $(soak-runs); do \
-		echo "== $$run"; $B/bench/$${run%%:*} $${run#*:} || rc=1; \
-	done; \
-	SOAK=true $(MAKE) --no-print-directory check K=none T='$(soak-tests)' || rc=1; \
-	exit $$rc
-
-.PHONY: soak

@@ -3,7 +3,10 @@
  * That nothing is ever torn is shown by storm_test, as far as trying shows it.
  */
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -552,6 +555,98 @@ TEST_CASE(read__stopped, "The context of a stopped process is readable")
 	scene_end(&s);
 }
 
+/* ---- sandboxes and namespaces -------------------------------------------------------- */
+
+/* From here on process_vm_readv is refused with EPERM. */
+static void deny_vm_readv(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { 4, code };
+
+	CHILD_REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+		      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+/* Read twice and poll in between, as a child that may not call process_vm_readv. */
+static void read_by_files(pid_t pid)
+{
+	struct pctx_reader *reader;
+	struct pctx_context *c;
+	bool changed = true;
+
+	deny_vm_readv();
+	CHILD_REQUIRE(pctx_reader_open(pid, NULL, &reader) == 0);
+	CHILD_REQUIRE(pctx_reader_read(reader, &c) == 0);
+	CHILD_REQUIRE(has_string(c, "service.name", "hand"));
+	pctx_context_free(c);
+	CHILD_REQUIRE(pctx_reader_poll(reader, &changed) == 0 && !changed);
+	CHILD_REQUIRE(pctx_reader_read(reader, &c) == 0);
+	pctx_context_free(c);
+	pctx_reader_close(reader);
+	_exit(0);
+}
+
+TEST_CASE(read__without_vm_readv, "Where process_vm_readv is forbidden the memory file is read")
+{
+	struct scene s = scene_begin(publish_by_hand, NULL);
+	pid_t child = fork();
+	int status;
+
+	ATF_REQUIRE(child >= 0);
+	if (child == 0)
+		read_by_files(s.pid);
+	ATF_REQUIRE_EQ(child, waitpid(child, &status, 0));
+	ATF_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	scene_end(&s);
+}
+
+static void publish_in_namespaces(int step, void *arg)
+{
+	static pid_t inner;
+	int ready[2];
+	char byte;
+
+	(void)step;
+	CHILD_REQUIRE(pipe(ready) == 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) == 0);
+	inner = fork();
+	CHILD_REQUIRE(inner >= 0);
+	if (inner == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		CHILD_REQUIRE(getpid() == 1);
+		publish_by_hand(0, NULL);
+		CHILD_REQUIRE(write(ready[1], "x", 1) == 1);
+		for (;;)
+			pause();
+	}
+	CHILD_REQUIRE(read(ready[0], &byte, 1) == 1);
+	*(pid_t *)arg = inner;
+}
+
+ATF_TC(read__namespaces);
+ATF_TC_HEAD(read__namespaces, tc)
+{
+	atf_tc_set_md_var(
+		tc, "descr",
+		"A process in user and PID namespaces of its own is read by its PID here");
+	atf_tc_set_md_var(tc, "require.user", "root");
+	atf_tc_set_md_var(tc, "timeout", "30");
+}
+ATF_TC_BODY(read__namespaces, tc)
+{
+	pid_t *inner = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct scene s;
+
+	ATF_REQUIRE(inner != MAP_FAILED);
+	s = scene_begin(publish_in_namespaces, inner);
+	ATF_CHECK_EQ(0, read_service(*inner, NULL, "hand"));
+	scene_end(&s);
+}
+
 TEST_CASE(read__oneself, "A process can read its own context, with attributes of all kinds")
 {
 	const struct pctx_value inner[] = {
@@ -610,6 +705,8 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, reader__exec);
 	ATF_TP_ADD_TC(tp, read__first_thread_ended);
 	ATF_TP_ADD_TC(tp, read__stopped);
+	ATF_TP_ADD_TC(tp, read__without_vm_readv);
+	ATF_TP_ADD_TC(tp, read__namespaces);
 	ATF_TP_ADD_TC(tp, read__oneself);
 	return atf_no_error();
 }

@@ -1,15 +1,16 @@
 /*
  * Reading against writers that update without a pause. Each context carries its
  * number in several places: a torn one would not agree with itself. Trying shows
- * the presence of tearing, not its absence; bench/ctx_storm tries ten million times.
+ * the presence of tearing, not its absence; `make soak` tries ten million times.
  */
 #include <stdio.h>
 #include <time.h>
 
 #include "scene.h"
 
-#define ATTEMPTS 200000u
-#define TEXT_MAX 3000u
+#define ATTEMPTS      200000u
+#define ATTEMPTS_SOAK 10000000u
+#define TEXT_MAX      3000u
 
 struct outcomes {
 	unsigned int n_read, n_busy, n_torn, n_other, n_changes;
@@ -54,17 +55,23 @@ static void attempt(struct pctx_reader *reader, struct outcomes *o, int64_t *las
 	pctx_context_free(c);
 }
 
-static void storm(pid_t writer)
+static bool is_soak(const struct atf_tc *tc)
+{
+	return atf_tc_get_config_var_as_bool_wd(tc, "soak", false);
+}
+
+static void storm(pid_t writer, bool soak)
 {
 	struct pctx_reader_opts opts = { .size = sizeof(opts), .attempts_max = 1 };
 	struct outcomes o = { 0 };
 	struct pctx_reader *reader;
+	unsigned int attempts = soak ? ATTEMPTS_SOAK : ATTEMPTS;
 	int64_t last = -1;
 
 	ATF_REQUIRE_EQ(0, pctx_reader_open(writer, &opts, &reader));
-	for (unsigned int i = 0; i < ATTEMPTS; i++)
+	for (unsigned int i = 0; i < attempts; i++)
 		attempt(reader, &o, &last);
-	printf("%u attempts: %u read, %u busy, %u torn, %u other; %u changes seen\n", ATTEMPTS,
+	printf("%u attempts: %u read, %u busy, %u torn, %u other; %u changes seen\n", attempts,
 	       o.n_read, o.n_busy, o.n_torn, o.n_other, o.n_changes);
 	ATF_CHECK_EQ(0, o.n_torn);
 	ATF_CHECK_EQ(0, o.n_other);
@@ -100,13 +107,19 @@ static void library_writer(int step, void *arg)
 		publish_number(i);
 }
 
-TEST_CASE(storm__library,
-	  "200,000 attempts against the library's publisher: none torn, all counted")
+ATF_TC(storm__library);
+ATF_TC_HEAD(storm__library, tc)
+{
+	atf_tc_set_md_var(tc, "descr",
+			  "200,000 attempts, or ten million, against the publisher: none torn");
+	atf_tc_set_md_var(tc, "timeout", is_soak(tc) ? "3600" : "60");
+}
+ATF_TC_BODY(storm__library, tc)
 {
 	struct scene s = scene_begin(library_writer, NULL);
 
 	ATF_REQUIRE_EQ(1, write(s.order, "\1", 1));
-	storm(s.pid);
+	storm(s.pid, is_soak(tc));
 	scene_end(&s);
 }
 
@@ -162,7 +175,7 @@ TEST_CASE(storm__in_place, "200,000 attempts against a payload that changes in p
 	struct scene s = scene_begin(in_place_writer, NULL);
 
 	ATF_REQUIRE_EQ(1, write(s.order, "\1", 1));
-	storm(s.pid);
+	storm(s.pid, false);
 	scene_end(&s);
 }
 
