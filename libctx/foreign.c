@@ -57,7 +57,7 @@ static bool foreign_valid(uint64_t address, struct ctx_header *h)
 /* Does the context at @address come before ours? */
 static bool foreign_first(uint64_t address, const struct ctx_header *own, uint64_t own_ns)
 {
-	struct ctx_header h;
+	struct ctx_header h = { .version = 0 };
 
 	for (int i = 0; i < FOREIGN_WAITS; i++) {
 		if (!foreign_valid(address, &h))

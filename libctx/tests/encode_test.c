@@ -72,7 +72,7 @@ CASE(key__twice, "A key that occurs twice in one list is -ENOTUNIQ, in two lists
 
 CASE(key__twice_among_many, "A key that occurs twice is found among thousands")
 {
-	static char keys[4000][8];
+	static char keys[4000][16];
 	static struct pctx_attr many[4000];
 
 	for (int i = 0; i < 4000; i++) {

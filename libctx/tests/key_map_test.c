@@ -171,7 +171,7 @@ CASE(map__given_bad, "A given map that is no array of different, non-empty strin
 					  .n_attributes = 1 };
 	const struct pctx_attr number = pctx_int("", 1);
 	const char *many[PCTX_KEY_MAP_MAX + 1];
-	char names[PCTX_KEY_MAP_MAX + 1][8];
+	char names[PCTX_KEY_MAP_MAX + 1][16];
 
 	ATF_CHECK_EQ(pctx_publish(&opts), -EINVAL);
 	map.value.kind = PCTX_ARRAY;
