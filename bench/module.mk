@@ -21,3 +21,12 @@ bench:
 	done; exit $$rc
 
 .PHONY: all-bench bench
+
+# ---- the long runs: test programs that do more when the suite's variable soak
+# is set; T= names others
+soak-tests += libctx/tests/storm_test libwprof/tests/inject_survival_test
+
+soak:
+	@SOAK=true $(MAKE) --no-print-directory check K=none T='$(or $(T),$(soak-tests))'
+
+.PHONY: soak
