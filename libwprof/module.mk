@@ -111,3 +111,9 @@ check-real:
 	@SUITE=libwprof/tests/real ./scripts/check $B $(T)
 
 .PHONY: all-real check-real
+
+# dumped by real CRIUs in the guests of kernel-tests
+$B/$d/tests/images_target: $B/$d/tests/images_target.o
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $<
+objects += $B/$d/tests/images_target.o
+all-tests: $B/$d/tests/images_target
