@@ -4,9 +4,9 @@
  * Theory of operation
  *
  * What is to stand at D is made in D.partial, which holds the file
- * unfinished.wprof from its first moment. Each file is synced when it is closed.
- * At the end the mark is removed, the directory synced, renamed to D, and the
- * directory above synced. Where the machine or the program stops:
+ * unfinished.wprof from its first moment. At the end the directory is synced, then
+ * its files, the mark is removed, the directory renamed to D, and it and the one
+ * above synced. Where the machine or the program stops:
  *
  *	before the mark is there	D.partial is empty, the next run takes it
  *	while files are written		D.partial bears the mark: readers refuse it,
@@ -14,6 +14,12 @@
  *	between mark and rename		D.partial is whole and bears the record of
  *					withheld pages: the next run clears it
  *	after the rename		D is there, whole
+ *
+ * The names are synced before any file, so that after a loss of power no file is
+ * there without the mark. That D comes back with the mark, from before it was
+ * removed, is possible on a file system that does not keep the order of the two:
+ * readers refuse it then. All files are synced together, at the end: they then
+ * share one commit of the file system's journal, where each alone had its own.
  *
  * To replace a D, the two names are exchanged in one step; what stood there is then
  * D.partial, and removed. Only what bears the mark or the record is ever cleared:
@@ -185,9 +191,9 @@ int aside_open(struct aside *aside, const char *path, bool sync, struct wprof_wh
 	if (!rc) {
 		mark = openat(aside->fd, IMG_UNFINISHED, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
 			      0600);
-		if (mark < 0 || (sync && fsync(aside->fd)))
+		if (mark < 0)
 			rc = why_system(why, -errno, "%s/" IMG_UNFINISHED, aside->partial);
-		if (mark >= 0)
+		else
 			close(mark);
 	}
 	if (rc)
@@ -210,14 +216,64 @@ int aside_copy(struct aside *aside, const struct level *from, const char *name,
 	}
 	out = openat(aside->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0777);
 	rc = out < 0 ? -errno : img_move(in, 0, (uint64_t)st.st_size, out);
-	if (!rc && aside->sync && fsync(out))
-		rc = -errno;
 	if (out >= 0 && close(out) && !rc)
 		rc = -errno;
 	aside->bytes += (uint64_t)st.st_size;
 done:
 	close(in);
 	return rc ? why_system(why, rc, "%s/%s", aside->partial, name) : 0;
+}
+
+/* Begin to write a file out, or wait until it is written. */
+static int sync_file(const struct aside *aside, const char *name, bool wait)
+{
+	int fd, rc = 0;
+
+	fd = openat(aside->fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return errno == ELOOP ? 0 : -errno; /* the parent link: in the directory */
+	if (wait && fsync(fd))
+		rc = -errno;
+	else if (!wait)
+		/* only to have it begun; what fails here fails in fsync */
+		(void)!sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+	close(fd);
+	return rc;
+}
+
+static int sync_files(const struct aside *aside, bool wait, struct wprof_why *why)
+{
+	int copy = openat(aside->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *entry;
+
+	if (!d) {
+		rc = why_system(why, -errno, "%s", aside->partial);
+		if (copy >= 0)
+			close(copy);
+		return rc;
+	}
+	while (!rc && (entry = readdir(d))) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		rc = sync_file(aside, entry->d_name, wait);
+		if (rc)
+			why_system(why, rc, "%s/%s", aside->partial, entry->d_name);
+	}
+	closedir(d);
+	return rc;
+}
+
+static int aside_sync(struct aside *aside, struct wprof_why *why)
+{
+	int rc;
+
+	if (!aside->sync)
+		return 0;
+	rc = sync_files(aside, false, why);
+	if (!rc && fsync(aside->fd))
+		rc = why_system(why, -errno, "%s", aside->partial);
+	return rc ? rc : sync_files(aside, true, why);
 }
 
 static int aside_rename(struct aside *aside, bool replace)
@@ -229,23 +285,24 @@ static int aside_rename(struct aside *aside, bool replace)
 
 int aside_commit(struct aside *aside, bool replace, struct wprof_why *why)
 {
-	int rc = 0;
+	int rc;
 
-	if (unlinkat(aside->fd, IMG_UNFINISHED, 0) || (aside->sync && fsync(aside->fd)) ||
-	    aside_rename(aside, replace))
-		rc = -errno;
-	if (rc == -ENOTEMPTY)
-		rc = -EEXIST;
+	rc = aside_sync(aside, why);
 	if (rc)
+		return rc;
+	if (unlinkat(aside->fd, IMG_UNFINISHED, 0) || aside_rename(aside, replace)) {
+		rc = errno == ENOTEMPTY ? -EEXIST : -errno;
 		return why_system(why, rc, "%s", aside->name);
+	}
+	/* it stands from here on: what fails now only says that it may not last */
+	if (aside->sync && (fsync(aside->above) || fsync(aside->fd)))
+		rc = why_system(why, -errno, "the directory of %s", aside->name);
 	close(aside->fd);
 	aside->fd = -1;
 	if (replace)
 		aside->fd = openat(aside->above, aside->partial,
 				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (aside->sync && fsync(aside->above))
-		return why_system(why, -errno, "the directory of %s", aside->name);
-	return 0;
+	return rc;
 }
 
 void aside_close(struct aside *aside)

@@ -213,13 +213,11 @@ uint8_t *img_out_message(struct img_out *out, size_t len)
 	return p + 4;
 }
 
-int img_out_close(struct img_out *out, bool sync)
+int img_out_close(struct img_out *out)
 {
 	if (out->fd < 0)
 		return out->error;
 	out_flush(out);
-	if (!out->error && sync && fsync(out->fd))
-		out->error = -errno;
 	if (close(out->fd) && !out->error)
 		out->error = -errno;
 	out->fd = -1;

@@ -93,8 +93,8 @@ void img_out_write(struct img_out *out, const void *data, size_t len);
 void img_out_magic(struct img_out *out, const uint32_t *magic, size_t n);
 /** img_out_message() - room for one message of @len bytes, to be packed there */
 uint8_t *img_out_message(struct img_out *out, size_t len);
-/** img_out_close() - flush, sync if wanted, close; Return: the first error */
-int img_out_close(struct img_out *out, bool sync);
+/** img_out_close() - flush, close; Return: the first error */
+int img_out_close(struct img_out *out);
 
 /**
  * img_move() - append @len bytes at @from of @in_fd to @out_fd, inside the kernel

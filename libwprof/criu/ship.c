@@ -243,7 +243,7 @@ static int record_close(struct ship *ship, struct wprof_why *why)
 	int rc;
 
 	record_tail(&ship->record);
-	rc = img_out_close(&ship->record, ship->aside.sync);
+	rc = img_out_close(&ship->record);
 	ship->sum.written_bytes += ship->record.bytes + ship->aside.bytes;
 	return rc ? why_system(why, rc, "%s/" IMG_RECORD, ship->aside.partial) : 0;
 }

@@ -353,22 +353,16 @@ static int job_outputs(struct job *job, struct wprof_why *why)
 	return 0;
 }
 
-/* Close both outputs, synced; the first error counts. */
+/* Close both outputs; the first error counts. */
 static int job_finish(struct job *job, int rc, struct wprof_why *why)
 {
 	const struct aside *aside = &job->ship->aside;
-	bool sync = aside->sync && !rc;
 	int error;
 
-	if (job->pages_fd >= 0) {
-		error = sync && fsync(job->pages_fd) ? -errno : 0;
-		if (close(job->pages_fd) && !error)
-			error = -errno;
-		if (!rc && error)
-			rc = why_system(why, error, "%s/%s", aside->partial, job->pages_name);
-	}
+	if (job->pages_fd >= 0 && close(job->pages_fd) && !rc)
+		rc = why_system(why, -errno, "%s/%s", aside->partial, job->pages_name);
 	if (job->pagemap) {
-		error = img_out_close(job->pagemap, sync);
+		error = img_out_close(job->pagemap);
 		if (!rc && error)
 			rc = why_system(why, error, "%s/%s", aside->partial, job->file->name);
 		job->ship->sum.written_bytes += job->pagemap->bytes + job->pages_bytes;

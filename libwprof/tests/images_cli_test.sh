@@ -144,17 +144,23 @@ disk_full_head()
 disk_full_body()
 {
 	chain
+	atf_check -o ignore wprof images --withhold hot full/1 want
 	failed=0
 	for call in $writing openat; do
 		n=1
 		while rm -rf ship/*; stop_at $call $n error=ENOSPC --withhold hot full/1 ship/1; do
 			n=$((n + 1))
 			# loading the program, or printing what was done
-			[ ! -d ship/1 ] && grep -q '^wprof: ' err || continue
+			grep -q '^wprof: ' err && ! grep -q 'standard output' err || continue
 			failed=$((failed + 1))
 			[ "$(wc -l < err)" = 1 ] && grep -q 'No space left on device' err ||
 				atf_fail "$call $n: $(cat err)"
-			[ -z "$(ls -A ship)" ] || atf_fail "$call $n: $(ls -A ship) is left"
+			# after the rename only the sync of the directories is left to fail
+			if grep -q 'the directory of 1' err; then
+				require_whole ship/1 want "$call $n"
+			else
+				[ -z "$(ls -A ship)" ] || atf_fail "$call $n: $(ls -A ship) is left"
+			fi
 		done
 	done
 	[ $failed -gt 25 ] || atf_fail "only $failed calls failed"
