@@ -117,3 +117,22 @@ $B/$d/tests/images_target: $B/$d/tests/images_target.o
 	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $<
 objects += $B/$d/tests/images_target.o
 all-tests: $B/$d/tests/images_target
+
+# ---- fuzzing, as of libctx; the corpus is kept in libwprof/fuzz/corpus
+fuzz-programs += $B/fuzz/images
+$B/fuzz/images: $d/fuzz/images.c $(wildcard $d/criu/*.c) $d/why.c $(wprof-pb)
+	@mkdir -p $(@D)
+	$(call say,FUZZ)$(FUZZ_CC) -std=c11 -D_GNU_SOURCE -DPROCSCOPE_VERSION='"$(VERSION)"' \
+		-w -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+		-Ilibwprof -Ilibwprof/include -I$B/libwprof/criu/proto -o $@ $^ \
+		$$($(PKG_CONFIG) --libs libprotobuf-c)
+
+fuzz: fuzz-images
+fuzz-images:
+	@./scripts/need build fuzz
+	@$(MAKE) --no-print-directory $B/fuzz/images
+	@mkdir -p $B/fuzz/found/images
+	@rc=0; $(abspath $B/fuzz/images) -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 \
+		-max_len=4096 -print_final_stats=1 "$(abspath $B/fuzz/found/images)" \
+		"$(CURDIR)/libwprof/fuzz/corpus/images" || rc=1; rm -rf /dev/shm/images-fuzz.*; exit $$rc
+.PHONY: fuzz-images

@@ -15,11 +15,13 @@ in_guest()
 	export XDG_CACHE_HOME
 	runs="memwrite redis tree"
 	for seed; do runs="$runs random:$seed"; done
-	"$top/kernel-tests/run" 6.12 --build "${build#"$top"/}" --with "$extra" --memory 2000 \
+	"$top/kernel-tests/run" 6.12 --build "${build#"$top"/}" --with "$extra" --cpus 1 --memory 2000 \
 		--timeout 1500 -- sh -c 'for run in $3; do
 			libwprof/tests/images_guest "$1" "$2" $(echo $run | tr : " ") || exit 1
-		done' sh "${build#"$top"/}" "$extra" "$runs" > out 2>&1 < /dev/null || atf_fail "$(tail -n 12 out)"
+		done' sh "${build#"$top"/}" "$extra" "$runs" > out 2>&1 < /dev/null
+	rc=$?
 	cat out
+	[ $rc = 0 ] || atf_fail "the guest ended with $rc: $(grep -m 1 -e ^failed: -e 'kernel ' out)"
 	for run in $runs; do
 		grep -q "^ok $extra ${run%:*} .*pages equal" out || atf_fail "no result of $run"
 	done
