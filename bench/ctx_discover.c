@@ -92,11 +92,14 @@ static double text_us(pid_t pid, unsigned int rounds)
 static long map_count_set(long count)
 {
 	FILE *f = fopen("/proc/sys/vm/max_map_count", "r+");
+	char text[32] = "";
 	long old = 0;
 
 	if (!f)
 		return 0;
-	if (fscanf(f, "%ld", &old) == 1 && count > old) {
+	if (fgets(text, sizeof(text), f))
+		old = strtol(text, NULL, 10);
+	if (old && count > old) {
 		rewind(f);
 		fprintf(f, "%ld\n", count);
 	}

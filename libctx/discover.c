@@ -80,7 +80,7 @@ struct discovery {
 
 int discover_check(const struct ctx_header *header, bool accept_version_1)
 {
-	if (memcmp(header->signature, CTX_SIGNATURE, sizeof(header->signature)))
+	if (memcmp(header->signature, CTX_SIGNATURE, sizeof(header->signature)) != 0)
 		return -EBADMSG;
 	if (header->version == CTX_VERSION || (header->version == 1 && accept_version_1))
 		return 0;

@@ -73,8 +73,10 @@ bool maps_parse(const char *text, size_t len, struct maps_line *out)
 	    !scan_char(&s, ' ') || !scan_perms(&s, &out->perms) || !scan_char(&s, ' '))
 		return false;
 	/* offset, device, inode; the name may have spaces */
-	if (!scan_skip(&s) || !scan_skip(&s) || !scan_skip(&s))
-		return false;
+	for (unsigned int i = 0; i < 3; i++) {
+		if (!scan_skip(&s))
+			return false;
+	}
 	out->name = s.at;
 	out->name_len = (size_t)(s.end - s.at);
 	return out->start < out->end;
