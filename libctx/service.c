@@ -165,7 +165,7 @@ static int search_one(pid_t pid, int error, const struct pctx_context *context, 
 static pid_t parent_of(pid_t pid, const char *procfs)
 {
 	char text[512], path[4096], *end;
-	int ppid = 0, fd;
+	int fd;
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "%s/%d/stat", procfs ? procfs : "/proc", (int)pid);
@@ -176,7 +176,8 @@ static pid_t parent_of(pid_t pid, const char *procfs)
 	close(fd);
 	text[n > 0 ? n : 0] = '\0';
 	end = strrchr(text, ')');
-	return end && sscanf(end, ") %*c %d", &ppid) == 1 ? ppid : 0;
+	/* ") S 1234 " */
+	return end && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0;
 }
 
 static bool found_has(const struct pids *found, pid_t pid)

@@ -19,7 +19,7 @@ static bool proc_is_ours(const char *procfs)
 	char self[32] = "";
 
 	return !procfs && readlink("/proc/self", self, sizeof(self) - 1) > 0 &&
-	       atol(self) == (long)getpid();
+	       strtol(self, NULL, 10) == (long)getpid();
 }
 
 /* Why there is no directory: with hidepid a process of another user has none. */
@@ -229,7 +229,7 @@ static bool thread_adopt(struct target *t, int tasks, const char *name)
 		t->thread = -1;
 		return false;
 	}
-	t->pid = (pid_t)atoi(name);
+	t->pid = (pid_t)strtol(name, NULL, 10);
 	return true;
 }
 

@@ -148,12 +148,12 @@ TEST_CASE(fixture__odd_text,
 
 	ATF_REQUIRE(text);
 	memset(text, 'x', 100000);
-	strcpy(text + 100000, "\n5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n");
+	stpcpy(text + 100000, "\n5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n");
 	ATF_CHECK_EQ(0, read_fixture(text));
 	/* a path that fills much of the buffer */
-	strcpy(text, "1000-2000 rw-p 0 00:01 5 /");
+	stpcpy(text, "1000-2000 rw-p 0 00:01 5 /");
 	memset(text + strlen(text), 'p', 20000);
-	strcpy(text + 20000, "\n5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n");
+	stpcpy(text + 20000, "\n5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX\n");
 	ATF_CHECK_EQ(0, read_fixture(text));
 	free(text);
 	/* the last line has no newline: it may be cut short, so it does not count */

@@ -339,8 +339,8 @@ TEST_CASE(decode__keys_twice, "Keys that are there twice stay, in their order")
 	size_t n;
 
 	b.len = 0;
-	for (char i = '1'; i <= '3'; i++) {
-		uint8_t kv[] = { 0x12, 0x08, 0x0a, 0x01, 'k', 0x12, 0x03, 0x0a, 0x01, (uint8_t)i };
+	for (uint8_t i = '1'; i <= (uint8_t)'3'; i++) {
+		uint8_t kv[] = { 0x12, 0x08, 0x0a, 0x01, 'k', 0x12, 0x03, 0x0a, 0x01, i };
 
 		put(&b, kv, sizeof(kv));
 	}

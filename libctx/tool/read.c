@@ -92,7 +92,6 @@ static int print_text(const struct request *r, const struct pctx_context *contex
 static bool is_kernel_thread(const struct request *r)
 {
 	char path[4096], line[1024] = "", *end;
-	unsigned long flags = 0;
 	FILE *stat;
 
 	snprintf(path, sizeof(path), "%s/%d/stat", r->opts.procfs ? r->opts.procfs : "/proc",
@@ -104,8 +103,10 @@ static bool is_kernel_thread(const struct request *r)
 		line[0] = '\0';
 	fclose(stat);
 	end = strrchr(line, ')');
-	return end && sscanf(end, ") %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
-	       flags & 0x200000; /* PF_KTHREAD */
+	/* flags are the seventh field behind the name */
+	for (unsigned int i = 0; end && i < 7; i++)
+		end = strchr(end + 1, ' ');
+	return end && strtoul(end, NULL, 10) & 0x200000; /* PF_KTHREAD */
 }
 
 static int fail(const struct request *r, int error)
