@@ -67,7 +67,8 @@ static void publish(const struct workload *w)
 	};
 
 	err = pctx_publish(&opts);
-	if (err) {
+	/* -EEXIST: `pctx run` has published for us, and that name is meant */
+	if (err && err != -EEXIST) {
 		cli_error("cannot publish the process context: %s", strerror(-err));
 		exit(CLI_FAILED);
 	}

@@ -131,6 +131,28 @@ workload__publishes_body()
 	atf_check -o inline:'2\n' cat count
 }
 
+atf_test_case workload__named_by_pctx_run
+workload__named_by_pctx_run_head()
+{
+	atf_set "descr" "Under pctx run a workload keeps the name that was given there"
+	atf_set "timeout" "20"
+}
+workload__named_by_pctx_run_body()
+{
+	"$bin/pctx" run --attr service.name=other-name -- "$bin/memwrite" --size 1M --hold \
+		> truth &
+	pid=$!
+	until "$bin/pctx" read $pid > context 2> /dev/null; do
+		kill -0 $pid || atf_fail "memwrite ended"
+		sleep 0.02
+	done
+	atf_check -o match:other-name cat context
+	# its worker waits and its signals are blocked: it is ready to be ended
+	until [ "$(ls /proc/$pid/task | wc -l)" = 2 ]; do sleep 0.02; done
+	kill -INT $pid
+	wait $pid || atf_fail "exit code $?"
+}
+
 atf_init_test_cases()
 {
 	atf_add_test_case options__refused
@@ -140,4 +162,5 @@ atf_init_test_cases()
 	atf_add_test_case memory_alloc__new_block_each_period
 	atf_add_test_case matmul__writes_result
 	atf_add_test_case workload__publishes
+	atf_add_test_case workload__named_by_pctx_run
 }
