@@ -245,6 +245,26 @@ csv_body()
 	atf_check -o match:',anonymous,,[0-9]+,[0-9]+,false$' cat rows
 }
 
+case_with_targets soft_dirty 'Soft-dirty state is read beside; a kernel without it: exit 3'
+soft_dirty_body()
+{
+	tools
+	memwrite_start soft-$$ -s 1M
+	wprof check --json > facts
+	if jq -e '.facts | any(.name == "soft_dirty" and .state == "yes")' facts > /dev/null; then
+		atf_check -o save:trace -e match:'loses pages' wprof record $pid \
+			--clear-soft-dirty --interval 200 --duration 1 --json
+		jq -e -s '[.[] | select(.type == "interval")] | all(.[];
+			([.soft_dirty_runs[][1]] | add // 0) == .soft_dirty_pages) and
+			any(.[]; .soft_dirty_pages >= 256)' trace > /dev/null ||
+			atf_fail "$(tail -n 1 trace)"
+	else
+		refused 3 '[Ss]oft.*dirty' record $pid --soft-dirty --duration 1
+	fi
+	atf_check -o save:trace wprof record $pid --interval 50 --duration 0.2 --json
+	atf_check -s exit:1 grep -q soft_dirty trace
+}
+
 case_with_targets table 'Without a format people get a table, and what it cost'
 table_body()
 {
@@ -265,7 +285,7 @@ atf_init_test_cases()
 {
 	for c in no_such_process kernel_thread traced not_permitted no_such_service \
 		several_services bad_output command_missing buffer_exact trace_lines interrupted \
-		target_exits command_recorded command_ended command_executes exec_ends csv table; do
+		target_exits command_recorded command_ended command_executes exec_ends csv soft_dirty table; do
 		atf_add_test_case $c
 	done
 }

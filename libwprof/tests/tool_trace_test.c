@@ -53,7 +53,7 @@ static void write_trace(const char *path, int intervals)
 	ATF_REQUIRE(f && put_header(f));
 	ATF_REQUIRE(trace_put_layout(f, 42, &iv));
 	for (int i = 0; i < intervals; i++) {
-		ATF_REQUIRE(trace_put_interval(f, 42, BASE_NS, &iv, &hot, 1));
+		ATF_REQUIRE(trace_put_interval(f, 42, BASE_NS, &iv, &hot, 1, false));
 		iv.number++;
 	}
 	ATF_REQUIRE(trace_put_end(f, &end));
@@ -309,7 +309,7 @@ ATF_TC_BODY(put__says_when_the_output_fails, tc)
 	ATF_REQUIRE(f != NULL);
 	setvbuf(f, NULL, _IONBF, 0);
 	ATF_CHECK(!put_header(f));
-	ATF_CHECK(!trace_put_interval(f, 42, BASE_NS, &interval, &hot, 1));
+	ATF_CHECK(!trace_put_interval(f, 42, BASE_NS, &interval, &hot, 1, false));
 	fclose(f);
 }
 

@@ -19,7 +19,7 @@ struct options {
 	/* how */
 	struct trace_rule rule;
 	uint64_t duration_ns;		/* 0: until it is stopped */
-	bool tree, collapse;
+	bool tree, collapse, soft_dirty, clear_soft_dirty;
 	uint64_t tree_max;
 	/* what comes out */
 	bool json, csv;

@@ -102,7 +102,7 @@ static bool put_interval(struct recording *r, struct member *m)
 	    !r->sink->member(r->out, m, now > r->base_ns ? now - r->base_ns : 0))
 		return false;
 	m->announced = true;
-	if (!r->sink->interval(r->out, m, r->base_ns, r->o.tree))
+	if (!r->sink->interval(r->out, m, r->base_ns, &r->o))
 		return false;
 	r->end.intervals++;
 	r->end.written_pages += m->iv->written_pages;
@@ -217,6 +217,8 @@ static int record_target(struct recording *r)
 	return finish(r, rc < 0 ? 0 : record_intervals(r));
 }
 
+enum { KEY_SOFT_DIRTY = 0x200, KEY_CLEAR_SOFT_DIRTY };
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
@@ -227,6 +229,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'c':
 		o->csv = true;
+		return 0;
+	case KEY_SOFT_DIRTY:
+		o->soft_dirty = true;
+		return 0;
+	case KEY_CLEAR_SOFT_DIRTY:
+		o->soft_dirty = o->clear_soft_dirty = true;
 		return 0;
 	case ARGP_KEY_END:
 		if (o->csv && o->json)
@@ -242,6 +250,10 @@ int record_main(int argc, char **argv)
 	static const struct argp_option own[] = {
 		{ "output", 'o', "FILE", 0, "Write a trace, for `wprof report`", 3 },
 		{ "csv", 'c', NULL, 0, "A row for each interval and written mapping", 3 },
+		{ "soft-dirty", KEY_SOFT_DIRTY, NULL, 0,
+		  "Read the kernel's soft-dirty state beside, into the trace", 2 },
+		{ "clear-soft-dirty", KEY_CLEAR_SOFT_DIRTY, NULL, 0,
+		  "... and clear it in each interval: CRIU then loses pages", 2 },
 		{ 0 }
 	};
 	struct recording r = { .o = OPTIONS_DEFAULT };
@@ -257,6 +269,9 @@ int record_main(int argc, char **argv)
 
 	r.o.takes_command = true;
 	options_parse(argc, argv, &command, &r.o);
+	if (r.o.clear_soft_dirty)
+		cli_error("soft-dirty state is cleared: a chain of CRIU pre-dumps of this process "
+			  "loses pages, begin a new one afterwards");
 	rc = pace_open(&r.pace);
 	if (rc) {
 		cli_error("signalfd: %s", strerror(-rc));

@@ -26,7 +26,9 @@ void session_profile_opts(const struct options *o, struct wprof_opts *opts)
 	*opts = (struct wprof_opts){
 		.size = sizeof(*opts),
 		.arming = o->rule.sample ? WPROF_SAMPLE : WPROF_EXACT,
-		.flags = o->collapse ? WPROF_F_COLLAPSE : 0,
+		.flags = (o->collapse ? WPROF_F_COLLAPSE : 0) |
+			 (o->soft_dirty ? WPROF_F_SOFT_DIRTY : 0) |
+			 (o->clear_soft_dirty ? WPROF_F_CLEAR_SOFT_DIRTY : 0),
 		.granularity_bytes = o->rule.granularity_bytes,
 		.hot_threshold = o->rule.hot_threshold,
 		.hot_consecutive = (uint32_t)o->rule.hot_consecutive,

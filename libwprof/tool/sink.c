@@ -18,17 +18,18 @@ static bool trace_member(FILE *f, struct member *m, uint64_t start_ns)
 				 m->target.context);
 }
 
-static bool trace_interval(FILE *f, struct member *m, uint64_t base_ns, bool tree)
+static bool trace_interval(FILE *f, struct member *m, uint64_t base_ns,
+			   const struct options *o)
 {
 	uint64_t layout = trace_layout_hash(m->iv);
 
-	(void)tree;
 	if (layout != m->layout && m->iv->n_vmas) {
 		if (!trace_put_layout(f, m->target.pid, m->iv))
 			return false;
 		m->layout = layout;
 	}
-	return trace_put_interval(f, m->target.pid, base_ns, m->iv, m->hot, m->n_hot);
+	return trace_put_interval(f, m->target.pid, base_ns, m->iv, m->hot, m->n_hot,
+				  o->soft_dirty);
 }
 
 static bool trace_context(FILE *f, struct member *m)
@@ -85,12 +86,13 @@ static void csv_text(FILE *f, const char *text)
 	putc('"', f);
 }
 
-static bool csv_interval(FILE *f, struct member *m, uint64_t base_ns, bool tree)
+static bool csv_interval(FILE *f, struct member *m, uint64_t base_ns,
+			   const struct options *o)
 {
 	const struct wprof_interval *iv = m->iv;
 	uint64_t start_ns = iv->start_ns > base_ns ? iv->start_ns - base_ns : 0;
 
-	(void)tree;
+	(void)o;
 	for (size_t i = 0; i < iv->n_vmas; i++) {
 		const struct wprof_vma *v = &iv->vmas[i];
 
@@ -152,7 +154,8 @@ static void table_most(FILE *f, const struct wprof_interval *iv, size_t width)
 			human_clip(human_vma_name(v->type, v->name), width, name));
 }
 
-static bool table_interval(FILE *f, struct member *m, uint64_t base_ns, bool tree)
+static bool table_interval(FILE *f, struct member *m, uint64_t base_ns,
+			   const struct options *o)
 {
 	const struct wprof_interval *iv = m->iv;
 	uint64_t end_ns = iv->start_ns + iv->length_ns;
@@ -164,7 +167,7 @@ static bool table_interval(FILE *f, struct member *m, uint64_t base_ns, bool tre
 
 	for (size_t i = 0; i < m->n_hot; i++)
 		hot += m->hot[i].end - m->hot[i].start;
-	if (tree)
+	if (o->tree)
 		fprintf(f, "%7d ", m->target.pid);
 	if (width < TABLE_MEDIUM) {
 		fprintf(f, "%8s %10s\n", time.text, written.text);
@@ -179,7 +182,7 @@ static bool table_interval(FILE *f, struct member *m, uint64_t base_ns, bool tre
 	}
 	fprintf(f, "%10s", human_bytes((double)hot).text);
 	if (width >= TABLE_WIDE)
-		table_most(f, iv, width - (tree ? 80 : 72) + 4);
+		table_most(f, iv, width - (o->tree ? 80 : 72) + 4);
 	fprintf(f, "%s\n", iv->ended ? " (ended)" : "");
 	return !fflush(f);
 }

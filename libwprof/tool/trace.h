@@ -61,9 +61,10 @@ bool trace_put_end(FILE *f, const struct trace_end *end);
  * trace_put_interval() - one interval
  * @base_ns: when recording began, CLOCK_MONOTONIC
  * @hot: what is hot at its end, @n_hot regions
+ * @soft_dirty: that state was read too: write it down
  */
 bool trace_put_interval(FILE *f, pid_t pid, uint64_t base_ns, const struct wprof_interval *iv,
-			const struct wprof_region *hot, size_t n_hot);
+			const struct wprof_region *hot, size_t n_hot, bool soft_dirty);
 
 /** trace_layout_hash() - differs when the tracked VMAs differ */
 uint64_t trace_layout_hash(const struct wprof_interval *iv);

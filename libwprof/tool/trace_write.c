@@ -159,30 +159,34 @@ static json_t *interval_json(pid_t pid, uint64_t base_ns, const struct wprof_int
 }
 
 /* A JSON value for each run would cost 250 bytes of memory: print them at once. */
-static void put_runs(FILE *f, const struct wprof_interval *iv)
+static void put_runs(FILE *f, const char *name, const struct wprof_run *runs, size_t n)
 {
-	fputs(",\"runs\":[", f);
-	for (size_t i = 0; i < iv->n_runs; i++)
-		fprintf(f, "%s[\"0x%" PRIx64 "\",%" PRIu64 "]", i ? "," : "",
-			iv->runs[i].start, iv->runs[i].n_pages);
+	fprintf(f, ",\"%s\":[", name);
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, "%s[\"0x%" PRIx64 "\",%" PRIu64 "]", i ? "," : "", runs[i].start,
+			runs[i].n_pages);
 	putc(']', f);
 }
 
 bool trace_put_interval(FILE *f, pid_t pid, uint64_t base_ns, const struct wprof_interval *iv,
-			const struct wprof_region *hot, size_t n_hot)
+			const struct wprof_region *hot, size_t n_hot, bool soft_dirty)
 {
 	json_t *line = interval_json(pid, base_ns, iv, hot, n_hot);
 	char *text;
 
 	if (line && iv->ended)
 		json_object_set_new(line, "ended", json_true());
+	if (line && soft_dirty)
+		json_object_set_new(line, "soft_dirty_pages", json_u64(iv->soft_dirty_pages));
 	text = line ? json_dumps(line, JSON_WPROF) : NULL;
 	json_decref(line);
 	if (!text)
 		return false;
 	fwrite(text, 1, strlen(text) - 1, f); /* without its last brace */
 	free(text);
-	put_runs(f, iv);
+	put_runs(f, "runs", iv->runs, iv->n_runs);
+	if (soft_dirty)
+		put_runs(f, "soft_dirty_runs", iv->soft_dirty_runs, iv->n_soft_dirty_runs);
 	fputs("}\n", f);
 	return !ferror(f);
 }
