@@ -72,6 +72,9 @@ static void put_file(const char *name, const char *data, size_t len)
 	close(fd);
 }
 
+/* A literal that may hold NULs. */
+#define put_text(name, text) put_file(name, text, sizeof(text) - 1)
+
 static struct pctx_context *detect_fixture(void)
 {
 	struct pctx_reader_opts opts = { .size = sizeof(opts), .procfs = "proc" };
@@ -88,15 +91,13 @@ TEST_CASE(detect__everything, "Each source gives its attributes, the environment
 	struct pctx_context *c;
 	const struct pctx_attr *a;
 
-	put_file("stat", "", 0);
-	put_file("comm", "prog\n", 5);
-	put_file("environ",
-		 "A=1\0OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES="
-		 "service.name=no,k%20ey=a%2Cb, x = y ,process.pid=9\0",
-		 103);
-	put_file("cmdline", "/bin/prog\0-v\0\0", 14);
-	put_file("status", "Name:\tprog\nPPid:\t3\nUid:\t1\t2\t3\t4\n", 36);
-	put_file("cgroup", "0::/docker/" ID "\n", 76);
+	put_text("stat", "");
+	put_text("comm", "prog\n");
+	put_text("environ", "A=1\0OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES="
+			    "service.name=no,k%20ey=a%2Cb, x = y ,process.pid=9\0");
+	put_text("cmdline", "/bin/prog\0-v\0\0");
+	put_text("status", "Name:\tprog\nPPid:\t3\nUid:\t1\t2\t3\t4\n");
+	put_text("cgroup", "0::/docker/" ID "\n");
 	ATF_REQUIRE(symlink("/usr/bin/prog", "proc/7/exe") == 0);
 	c = detect_fixture();
 	ATF_CHECK(has_string(c, "service.name", "shop"));
@@ -122,7 +123,7 @@ TEST_CASE(detect__nothing_readable, "Where no source can be read there is still 
 	struct pctx_context *c;
 	const struct pctx_attr *a;
 
-	put_file("stat", "", 0);
+	put_text("stat", "");
 	c = detect_fixture();
 	ATF_CHECK(has_string(c, "service.name", "unknown_service"));
 	a = pctx_context_find(c, "process.pid");
@@ -135,10 +136,10 @@ TEST_CASE(detect__bad_bytes,
 {
 	struct pctx_context *c;
 
-	put_file("stat", "", 0);
-	put_file("comm", "pr\xffg\n", 5);
-	put_file("cmdline", "\xfe\0", 2);
-	put_file("environ", "OTEL_RESOURCE_ATTRIBUTES=a=b,c=%zz\0OTEL_SERVICE_NAME=\0", 55);
+	put_text("stat", "");
+	put_text("comm", "pr\xffg\n");
+	put_text("cmdline", "\xfe\0");
+	put_text("environ", "OTEL_RESOURCE_ATTRIBUTES=a=b,c=%zz\0OTEL_SERVICE_NAME=\0");
 	c = detect_fixture();
 	ATF_CHECK(has_string(c, "service.name", "unknown_service:pr?g"));
 	ATF_CHECK(has_string(c, "process.command", "?"));
