@@ -118,8 +118,7 @@ static int push_ranges(char **args, size_t *n_args, const char *option,
 	return 0;
 }
 
-static int push_file(char **args, size_t *n_args, const struct wprof_ranges *set,
-		     const char *path)
+static int push_file(char **args, size_t *n_args, const struct wprof_ranges *set, const char *path)
 {
 	int rc;
 

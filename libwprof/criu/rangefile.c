@@ -10,7 +10,7 @@
 #include "criu/ranges.h"
 
 /* A range file larger than this is none: 2 million ranges fit. */
-#define RANGE_FILE_MAX	(64u << 20)
+#define RANGE_FILE_MAX (64u << 20)
 
 struct range_vec {
 	struct wprof_range *list;

@@ -30,11 +30,7 @@ struct wprof_ranges {
 };
 
 /* bit (in a) + 2 * (in b) is set when such a point is in the result */
-enum keep {
-	KEEP_EITHER = 0xe,
-	KEEP_BOTH = 0x8,
-	KEEP_FIRST_ONLY = 0x2
-};
+enum keep { KEEP_EITHER = 0xe, KEEP_BOTH = 0x8, KEEP_FIRST_ONLY = 0x2 };
 
 static uint64_t border(const struct wprof_ranges *set, size_t i)
 {
@@ -42,8 +38,8 @@ static uint64_t border(const struct wprof_ranges *set, size_t i)
 }
 
 /* The next address where @a (from border @i) or @b (from @j) changes. */
-static uint64_t next_border(const struct wprof_ranges *a, size_t i,
-			    const struct wprof_ranges *b, size_t j)
+static uint64_t next_border(const struct wprof_ranges *a, size_t i, const struct wprof_ranges *b,
+			    size_t j)
 {
 	if (i == 2 * a->n)
 		return border(b, j);

@@ -11,8 +11,8 @@
 
 #include "wprof.h"
 
-#define PAGES	40
-#define BASE	0x7f1234000000u
+#define PAGES 40
+#define BASE  0x7f1234000000u
 
 static uint64_t address(size_t page)
 {
@@ -159,7 +159,8 @@ ATF_TC_BODY(args__nothing_hot_is_nothing, tc)
 ATF_TC(sets__page_exact_when_a_range_shrinks);
 ATF_TC_HEAD(sets__page_exact_when_a_range_shrinks, tc)
 {
-	atf_tc_set_md_var(tc, "descr",
+	atf_tc_set_md_var(
+		tc, "descr",
 		"A range that starts where it did and shrank leaves its tail without parent");
 }
 ATF_TC_BODY(sets__page_exact_when_a_range_shrinks, tc)
@@ -187,7 +188,7 @@ ATF_TC(sets__final_dump_takes_the_parents_set);
 ATF_TC_HEAD(sets__final_dump_takes_the_parents_set, tc)
 {
 	atf_tc_set_md_var(tc, "descr",
-		"Nothing hot: no-parent is all the parent left out; no parent: nothing");
+			  "Nothing hot: no-parent is all the parent left out; no parent: nothing");
 }
 ATF_TC_BODY(sets__final_dump_takes_the_parents_set, tc)
 {
@@ -213,8 +214,8 @@ ATF_TC_BODY(sets__final_dump_takes_the_parents_set, tc)
 /* ---- a chain of dumps, modelled ------------------------------------------- */
 
 struct chain {
-	bool in_images[PAGES];			/* some image of the chain has the page */
-	struct wprof_ranges *previous;		/* what the last dump left out */
+	bool in_images[PAGES];	       /* some image of the chain has the page */
+	struct wprof_ranges *previous; /* what the last dump left out */
 	struct wprof_range vmas[PAGES];
 	size_t n_vmas;
 };
@@ -318,7 +319,8 @@ static void check_chains(bool whole)
 ATF_TC(sets__no_page_is_missing_in_a_chain);
 ATF_TC_HEAD(sets__no_page_is_missing_in_a_chain, tc)
 {
-	atf_tc_set_md_var(tc, "descr",
+	atf_tc_set_md_var(
+		tc, "descr",
 		"Random chains of dumps whose heat and VMAs change never refer to a missing page");
 }
 ATF_TC_BODY(sets__no_page_is_missing_in_a_chain, tc)

@@ -14,9 +14,9 @@
 
 #include "criu/ranges.h"
 
-#define PAGES	48
-#define BASE	0x7f0000000000u
-#define ROUNDS	4000
+#define PAGES  48
+#define BASE   0x7f0000000000u
+#define ROUNDS 4000
 
 struct model {
 	bool in[PAGES];
@@ -83,7 +83,10 @@ ATF_TC_HEAD(new__refuses_what_is_no_range, tc)
 ATF_TC_BODY(new__refuses_what_is_no_range, tc)
 {
 	static const struct wprof_range bad[] = {
-		{ 0x2000, 0x2000 }, { 0x3000, 0x2000 }, { 0x2001, 0x3000 }, { 0x2000, 0x3fff },
+		{ 0x2000, 0x2000 },
+		{ 0x3000, 0x2000 },
+		{ 0x2001, 0x3000 },
+		{ 0x2000, 0x3fff },
 	};
 	struct wprof_ranges *set = NULL;
 
@@ -271,8 +274,18 @@ ATF_TC_HEAD(parse__names_the_bad_line, tc)
 ATF_TC_BODY(parse__names_the_bad_line, tc)
 {
 	static const char *const bad[] = {
-		"1000", "1000 ", "1000-2000", "1000:2000", "2000 1000", "1000 1000", "1001 2000",
-		"1000 2000 x", "1000 2000 3000", "g000 h000", "0x 2000", "-1000 2000",
+		"1000",
+		"1000 ",
+		"1000-2000",
+		"1000:2000",
+		"2000 1000",
+		"1000 1000",
+		"1001 2000",
+		"1000 2000 x",
+		"1000 2000 3000",
+		"g000 h000",
+		"0x 2000",
+		"-1000 2000",
 		"11112222333344440 11112222333355550",
 	};
 
@@ -358,7 +371,8 @@ ATF_TC_BODY(save__keeps_the_old_file_when_it_fails, tc)
 ATF_TC(save__load_gives_the_same_set);
 ATF_TC_HEAD(save__load_gives_the_same_set, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "What is saved over an old file is read back, in its format");
+	atf_tc_set_md_var(tc, "descr",
+			  "What is saved over an old file is read back, in its format");
 }
 ATF_TC_BODY(save__load_gives_the_same_set, tc)
 {

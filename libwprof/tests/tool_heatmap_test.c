@@ -11,7 +11,7 @@
 
 #include "tool/heatmap.h"
 
-#define PAGE	4096u
+#define PAGE 4096u
 
 static struct heatmap *new_map(void)
 {
@@ -31,8 +31,11 @@ static void seed(void)
 
 static struct wprof_vma vma(uint64_t start, uint64_t end, const char *name, uint64_t written)
 {
-	return (struct wprof_vma){ .start = start, .end = end, .type = WPROF_ANONYMOUS,
-				   .name = name, .written_pages = written };
+	return (struct wprof_vma){ .start = start,
+				   .end = end,
+				   .type = WPROF_ANONYMOUS,
+				   .name = name,
+				   .written_pages = written };
 }
 
 ATF_TC(add__memory_stays_bounded);
@@ -135,7 +138,8 @@ ATF_TC_BODY(row__gaps_are_told_from_silence, tc)
 ATF_TC(region__grows_and_merges);
 ATF_TC_HEAD(region__grows_and_merges, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "A mapping that grows or merges with another stays one region");
+	atf_tc_set_md_var(tc, "descr",
+			  "A mapping that grows or merges with another stays one region");
 }
 ATF_TC_BODY(region__grows_and_merges, tc)
 {
@@ -196,7 +200,8 @@ static void check_rows(const struct map_row *rows, size_t n, size_t least)
 ATF_TC(rows__cover_what_was_written);
 ATF_TC_HEAD(rows__cover_what_was_written, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "Any regions, any height: rows fit, ascend, cover the writes");
+	atf_tc_set_md_var(tc, "descr",
+			  "Any regions, any height: rows fit, ascend, cover the writes");
 }
 ATF_TC_BODY(rows__cover_what_was_written, tc)
 {

@@ -12,31 +12,54 @@
 #include "tool/json.h"
 #include "tool/trace.h"
 
-#define BASE_NS	1000000u
+#define BASE_NS 1000000u
 
 static const struct wprof_vma vmas[] = {
-	{ .start = 0x10000, .end = 0x20000, .type = WPROF_HEAP, .written_pages = 3,
-	  .populated_pages = 16, .name = "[heap]" },
+	{ .start = 0x10000,
+	  .end = 0x20000,
+	  .type = WPROF_HEAP,
+	  .written_pages = 3,
+	  .populated_pages = 16,
+	  .name = "[heap]" },
 	{ .start = 0x20000, .end = 0x30000, .type = WPROF_ANONYMOUS, .name = "" },
-	{ .start = 0x7ffffffde000, .end = 0x7ffffffff000, .type = WPROF_DATA,
-	  .flags = WPROF_VMA_NEW, .name = "/a b\xff/\"c\"" },
+	{ .start = 0x7ffffffde000,
+	  .end = 0x7ffffffff000,
+	  .type = WPROF_DATA,
+	  .flags = WPROF_VMA_NEW,
+	  .name = "/a b\xff/\"c\"" },
 };
 static const struct wprof_run runs[] = { { 0x10000, 1 }, { 0x14000, 2 } };
 static const struct wprof_region hot = {
-	.start = 0x10000, .end = 0x20000, .written_ratio = 0.25, .window_ratio = 0.5,
-	.consecutive = 3, .type = WPROF_HEAP, .name = "[heap]",
+	.start = 0x10000,
+	.end = 0x20000,
+	.written_ratio = 0.25,
+	.window_ratio = 0.5,
+	.consecutive = 3,
+	.type = WPROF_HEAP,
+	.name = "[heap]",
 };
 
 static const struct wprof_interval interval = {
-	.number = 1, .start_ns = BASE_NS + 500, .length_ns = 2000000000, .page_bytes = 4096,
-	.written_pages = 3, .armed_pages = 16, .vmas = vmas, .n_vmas = 3, .runs = runs,
-	.n_runs = 2, .cost = { 1, 2, 3, 4 },
+	.number = 1,
+	.start_ns = BASE_NS + 500,
+	.length_ns = 2000000000,
+	.page_bytes = 4096,
+	.written_pages = 3,
+	.armed_pages = 16,
+	.vmas = vmas,
+	.n_vmas = 3,
+	.runs = runs,
+	.n_runs = 2,
+	.cost = { 1, 2, 3, 4 },
 };
 
 static bool put_header(FILE *f)
 {
 	const struct trace_header h = {
-		.pid = 42, .command = "one\xff", .started_at_ns = 7, .page_bytes = 4096,
+		.pid = 42,
+		.command = "one\xff",
+		.started_at_ns = 7,
+		.page_bytes = 4096,
 		.rule = { 1000, true, WPROF_CHUNK, 0.3, 3, 10 },
 	};
 
@@ -118,16 +141,24 @@ ATF_TC_BODY(open__refuses_what_is_no_trace, tc)
 ATF_TC(next__names_the_damaged_line);
 ATF_TC_HEAD(next__names_the_damaged_line, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "Fields missing, of another kind or out of range are damage");
+	atf_tc_set_md_var(tc, "descr",
+			  "Fields missing, of another kind or out of range are damage");
 }
 ATF_TC_BODY(next__names_the_damaged_line, tc)
 {
-#define GOOD	"{\"type\":\"interval\",\"pid\":1,\"number\":1,\"start_ns\":0,\"length_ns\":1," \
-		"\"written_pages\":1,\"total_vmas\":1,\"hot_vmas\":0,"
+#define GOOD                                                                            \
+	"{\"type\":\"interval\",\"pid\":1,\"number\":1,\"start_ns\":0,\"length_ns\":1," \
+	"\"written_pages\":1,\"total_vmas\":1,\"hot_vmas\":0,"
 	static const char *const bad[] = {
-		"x", "[]", "{}", "{\"type\":7}", "{\"type\":\"interval\"}",
-		"{\"type\":\"interval\",\"pid\":-1}", "{\"type\":\"layout\",\"pid\":1}",
-		"{\"type\":\"layout\",\"pid\":1,\"vmas\":[7]}", "{\"type\":\"end\"}",
+		"x",
+		"[]",
+		"{}",
+		"{\"type\":7}",
+		"{\"type\":\"interval\"}",
+		"{\"type\":\"interval\",\"pid\":-1}",
+		"{\"type\":\"layout\",\"pid\":1}",
+		"{\"type\":\"layout\",\"pid\":1,\"vmas\":[7]}",
+		"{\"type\":\"end\"}",
 		"{\"type\":\"end\",\"type\":\"end\"}",
 		GOOD "\"vmas\":[],\"hot\":[]}",
 		GOOD "\"vmas\":{},\"hot\":[],\"runs\":[]}",

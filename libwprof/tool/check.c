@@ -9,7 +9,7 @@
 #include "tool/json.h"
 #include "tool/target.h"
 
-#define FACTS_MAX	64
+#define FACTS_MAX 64
 
 static const char *state_name(int state)
 {
@@ -44,13 +44,14 @@ static bool print_json(pid_t pid, const struct wprof_fact *facts, size_t n)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:o}",
-			"name", facts[i].name, "state", state_name(facts[i].state),
-			"needed", facts[i].needed, "reason", json_text(facts[i].reason)));
-	return json_put(stdout, json_pack("{s:s, s:i, s:o, s:b, s:o}",
-		"format", "wprof.check", "version", 1,
-		"pid", pid ? json_integer(pid) : json_null(),
-		"possible", is_possible(facts, n), "facts", list));
+		json_array_append_new(list, json_pack("{s:s, s:s, s:b, s:o}", "name", facts[i].name,
+						      "state", state_name(facts[i].state), "needed",
+						      facts[i].needed, "reason",
+						      json_text(facts[i].reason)));
+	return json_put(stdout,
+			json_pack("{s:s, s:i, s:o, s:b, s:o}", "format", "wprof.check", "version",
+				  1, "pid", pid ? json_integer(pid) : json_null(), "possible",
+				  is_possible(facts, n), "facts", list));
 }
 
 static void print_table(pid_t pid, const struct wprof_fact *facts, size_t n)

@@ -24,8 +24,8 @@ struct criu_args {
 	const char *previous_file, *criu;
 	bool page_exact, final;
 	/* what comes out */
-	char exclude_file[4096];	/* "": none written */
-	char criu_path[4096];		/* "": none found */
+	char exclude_file[4096]; /* "": none written */
+	char criu_path[4096];	 /* "": none found */
 	bool criu_supports;
 	struct wprof_ranges *previous, *exclude, *no_parent;
 	char **args;
@@ -58,9 +58,8 @@ static bool find_in_path(const char *name, char *out, size_t bytes)
 /* The path goes to the shell as an argument, so it may hold anything. */
 static bool probe_help(const char *criu)
 {
-	static const char *const options[] = {
-		"--exclude-range", "--exclude-file", "--no-parent-range"
-	};
+	static const char *const options[] = { "--exclude-range", "--exclude-file",
+					       "--no-parent-range" };
 	unsigned int seen = 0;
 	char line[512];
 	FILE *f;
@@ -92,7 +91,8 @@ static int probe_criu(struct criu_args *c)
 	if (c->criu && !c->criu_supports) {
 		cli_error("%s has no --exclude-range, --exclude-file and --no-parent-range (no "
 			  "released CRIU has); use one that has, or wprof-agent, which works with "
-			  "any", c->criu_path);
+			  "any",
+			  c->criu_path);
 		return CLI_UNAVAILABLE;
 	}
 	return 0;
@@ -112,7 +112,8 @@ static int load_previous(struct criu_args *c)
 		return 0;
 	if (rc == -EBADMSG)
 		cli_error("--previous %s: line %zu is no range \"start end\" of whole pages, in "
-			  "hexadecimal", c->previous_file, line);
+			  "hexadecimal",
+			  c->previous_file, line);
 	else
 		cli_error("--previous %s: %s", c->previous_file, strerror(-rc));
 	return CLI_FAILED;
@@ -235,8 +236,9 @@ static json_t *ranges_json(const struct wprof_ranges *set)
 
 	r = wprof_ranges_list(set, &n);
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_pack("{s:o, s:o}", "start",
-			json_address(r[i].start), "end", json_address(r[i].end)));
+		json_array_append_new(list,
+				      json_pack("{s:o, s:o}", "start", json_address(r[i].start),
+						"end", json_address(r[i].end)));
 	return list;
 }
 
@@ -247,7 +249,8 @@ static bool print_json(const struct criu_args *c)
 	for (size_t i = 0; c->args[i]; i++)
 		json_array_append_new(args, json_text(c->args[i]));
 	criu = c->criu_path[0] ? json_pack("{s:o, s:b}", "path", json_text(c->criu_path),
-					   "supported", c->criu_supports) : json_null();
+					   "supported", c->criu_supports)
+			       : json_null();
 	json_object_set_new(doc, "args", args);
 	json_object_set_new(doc, "exclude", ranges_json(c->exclude));
 	json_object_set_new(doc, "no_parent", ranges_json(c->no_parent));
@@ -289,8 +292,10 @@ static void print_args(const struct criu_args *c)
 	if (!c->criu_path[0])
 		fputs("no CRIU here: one that has --exclude-range is needed\n", stderr);
 	else if (!c->criu_supports)
-		fprintf(stderr, "%s does not know these options (no released CRIU does); "
-			"wprof-agent works with any CRIU\n", c->criu_path);
+		fprintf(stderr,
+			"%s does not know these options (no released CRIU does); "
+			"wprof-agent works with any CRIU\n",
+			c->criu_path);
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -322,14 +327,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static void parse_line(int argc, char **argv, struct criu_args *c)
 {
 	static const struct argp_option own[] = {
-		{ "previous", 'p', "FILE", 0, "Ranges the parent dump left out; none: it has no "
-		  "parent", 3 },
-		{ "exclude-file", 'x', "FILE", 0, "Write the ranges left out there; they are the "
-		  "next dump's --previous once this one has succeeded", 3 },
-		{ "page-exact", 'e', NULL, 0, "For a CRIU that leaves out pages, not whole "
-		  "mappings", 3 },
-		{ "final", 'f', NULL, 0, "For the last dump: it leaves nothing out, nothing is "
-		  "profiled", 3 },
+		{ "previous", 'p', "FILE", 0,
+		  "Ranges the parent dump left out; none: it has no "
+		  "parent",
+		  3 },
+		{ "exclude-file", 'x', "FILE", 0,
+		  "Write the ranges left out there; they are the "
+		  "next dump's --previous once this one has succeeded",
+		  3 },
+		{ "page-exact", 'e', NULL, 0,
+		  "For a CRIU that leaves out pages, not whole "
+		  "mappings",
+		  3 },
+		{ "final", 'f', NULL, 0,
+		  "For the last dump: it leaves nothing out, nothing is "
+		  "profiled",
+		  3 },
 		{ "criu", 'c', "PROGRAM", 0, "Fail unless this CRIU knows the options", 3 },
 		{ 0 }
 	};
@@ -340,7 +353,9 @@ static void parse_line(int argc, char **argv, struct criu_args *c)
 			 "Use it at once, as criu pre-dump $(wprof criu-args PID) ...: mappings "
 			 "come and go.",
 		.children = { &options_target, &options_rule, &options_json },
-		.own = own, .parser = parse, .input = c,
+		.own = own,
+		.parser = parse,
+		.input = c,
 	};
 
 	options_parse(argc, argv, &command, &c->o);

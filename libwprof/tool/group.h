@@ -8,8 +8,8 @@
 struct member {
 	struct target target;
 	pid_t parent;
-	struct wprof *w;		/* NULL: it has ended */
-	uint64_t layout;		/* hash of the VMAs last written down */
+	struct wprof *w; /* NULL: it has ended */
+	uint64_t layout; /* hash of the VMAs last written down */
 	bool announced;
 	/* of the last interval */
 	const struct wprof_interval *iv;
@@ -22,9 +22,9 @@ struct group {
 	const struct options *o;
 	struct member *list;
 	size_t n, n_live;
-	bool execed;			/* the last one to go runs another program */
-	uint64_t refused;		/* children that were not followed */
-	char refusal[240];		/* why, of the first */
+	bool execed;	   /* the last one to go runs another program */
+	uint64_t refused;  /* children that were not followed */
+	char refusal[240]; /* why, of the first */
 };
 
 /**

@@ -19,13 +19,13 @@
 #include "tool/heatmap.h"
 
 struct chunk {
-	uint64_t index;			/* address / chunk_bytes */
-	uint64_t *pages;		/* HEATMAP_COLUMNS sums */
+	uint64_t index;	 /* address / chunk_bytes */
+	uint64_t *pages; /* HEATMAP_COLUMNS sums */
 };
 
 struct heatmap {
 	uint64_t page_bytes, chunk_bytes;
-	unsigned int shift;		/* 2^shift intervals a column */
+	unsigned int shift; /* 2^shift intervals a column */
 	size_t n_columns, n_chunks;
 	uint64_t end_ns;
 	uint64_t intervals[HEATMAP_COLUMNS];
@@ -199,8 +199,7 @@ static void sum_columns(const struct heatmap *map, uint64_t start, uint64_t end,
 			sums[k] += map->chunks[i].pages[k];
 }
 
-void heatmap_row(const struct heatmap *map, uint64_t start, uint64_t end, double *cells,
-		 size_t n)
+void heatmap_row(const struct heatmap *map, uint64_t start, uint64_t end, double *cells, size_t n)
 {
 	double pages = (double)(end - start) / (double)map->page_bytes;
 	uint64_t sums[HEATMAP_COLUMNS];

@@ -9,7 +9,7 @@
 #include "wprof.h"
 
 /** bounds of a map: columns of time, chunks of memory */
-#define HEATMAP_COLUMNS	256
+#define HEATMAP_COLUMNS 256
 #define HEATMAP_CHUNKS	16384
 /** HEATMAP_CHUNK - the finest chunk */
 #define HEATMAP_CHUNK	(64u << 10)
@@ -41,16 +41,15 @@ uint64_t heatmap_end_ns(const struct heatmap *map);
  * @cells: @n of them, for equal shares of the columns: the share of the pages
  *	that was written, mean over the intervals; below 0 where there were none
  */
-void heatmap_row(const struct heatmap *map, uint64_t start, uint64_t end, double *cells,
-		 size_t n);
+void heatmap_row(const struct heatmap *map, uint64_t start, uint64_t end, double *cells, size_t n);
 
 /* ---- what was written, by region ---------------------------------------------- */
 
 /** struct region_sum - a mapping that was written, over the whole recording */
 struct region_sum {
 	int pid;
-	uint64_t start, end;		/* all of it, however it grew */
-	uint64_t low, high;		/* the written part of it */
+	uint64_t start, end; /* all of it, however it grew */
+	uint64_t low, high;  /* the written part of it */
 	enum wprof_vma_type type;
 	char *name;
 	uint64_t written_pages, intervals_written, intervals_hot;
@@ -79,7 +78,7 @@ void region_table_free(struct region_table *t);
 struct map_row {
 	const struct region_sum *region;
 	uint64_t start, end;
-	bool first;			/* the region's first row: its lowest addresses */
+	bool first; /* the region's first row: its lowest addresses */
 };
 
 /**

@@ -24,17 +24,14 @@ static bool print_json(const struct session *s, const struct options *o)
 	uint64_t elapsed = iv->start_ns + iv->length_ns;
 	json_t *rest, *doc = session_json(s, "wprof.hot");
 
-	rest = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:b, s:b, s:o, s:o}",
-		"intervals", json_u64(s->intervals),
-		"elapsed_ns", json_u64(s->last ? elapsed - s->pace.start_ns : 0),
-		"page_bytes", json_u64(iv->page_bytes),
-		"total_vmas", json_u64(iv->n_vmas),
-		"hot_vmas", json_u64(trace_hot_vmas(iv, s->hot, s->n_hot)),
-		"hot_bytes", json_u64(hot_bytes(s)),
-		"dirty_rate_bytes_per_sec", trace_dirty_rate(iv),
-		"estimated", iv->estimated, "ended", s->ended,
-		"regions", trace_regions_json(s->hot, s->n_hot),
-		"cost", trace_cost_json(&s->cost));
+	rest = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:b, s:b, s:o, s:o}", "intervals",
+			 json_u64(s->intervals), "elapsed_ns",
+			 json_u64(s->last ? elapsed - s->pace.start_ns : 0), "page_bytes",
+			 json_u64(iv->page_bytes), "total_vmas", json_u64(iv->n_vmas), "hot_vmas",
+			 json_u64(trace_hot_vmas(iv, s->hot, s->n_hot)), "hot_bytes",
+			 json_u64(hot_bytes(s)), "dirty_rate_bytes_per_sec", trace_dirty_rate(iv),
+			 "estimated", iv->estimated, "ended", s->ended, "regions",
+			 trace_regions_json(s->hot, s->n_hot), "cost", trace_cost_json(&s->cost));
 	if (!doc || !rest || trace_add_rule(doc, &o->rule) || json_object_update(doc, rest)) {
 		json_decref(doc);
 		doc = NULL;
@@ -46,9 +43,9 @@ static bool print_json(const struct session *s, const struct options *o)
 static void print_cost(const struct session *s)
 {
 	printf("own cost: %s scanning in %llu intervals, %s of processor; at most %llu faults "
-	       "in the target\n", human_time(s->cost.scan_ns).text,
-	       (unsigned long long)s->intervals, human_time(s->cost.cpu_ns).text,
-	       (unsigned long long)s->cost.faults);
+	       "in the target\n",
+	       human_time(s->cost.scan_ns).text, (unsigned long long)s->intervals,
+	       human_time(s->cost.cpu_ns).text, (unsigned long long)s->cost.faults);
 }
 
 static void print_table(const struct session *s, const struct options *o)

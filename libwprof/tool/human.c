@@ -40,8 +40,8 @@ struct human human_time(uint64_t ns)
 	else if (ns < 120000000000)
 		snprintf(h.text, sizeof(h.text), "%.2f s", (double)ns / 1e9);
 	else
-		snprintf(h.text, sizeof(h.text), "%" PRIu64 ":%02" PRIu64,
-			 ns / 60000000000, ns / 1000000000 % 60);
+		snprintf(h.text, sizeof(h.text), "%" PRIu64 ":%02" PRIu64, ns / 60000000000,
+			 ns / 1000000000 % 60);
 	return h;
 }
 
@@ -134,8 +134,8 @@ size_t human_width(int fd)
 }
 
 /* Below 80 columns the right-hand figures go first, the address stays. */
-#define WIDE	72
-#define MEDIUM	44
+#define WIDE   72
+#define MEDIUM 44
 
 void human_region_head(size_t width)
 {

@@ -36,7 +36,7 @@ const char *human_vma_name(enum wprof_vma_type type, const char *name);
 char *human_clip(const char *text, size_t width, char *out);
 
 /** HUMAN_WIDTH_MAX - widest line any table makes */
-#define HUMAN_WIDTH_MAX	400
+#define HUMAN_WIDTH_MAX 400
 
 /** human_width() - columns of the terminal behind @fd; COLUMNS; else 80; 20 at least */
 size_t human_width(int fd);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /** JSON_WPROF - how every document and line is printed */
-#define JSON_WPROF	(JSON_COMPACT | JSON_REAL_PRECISION(10))
+#define JSON_WPROF (JSON_COMPACT | JSON_REAL_PRECISION(10))
 
 /** json_text() - a string of bytes that may not be UTF-8: bad ones become U+FFFD */
 json_t *json_text(const char *bytes);

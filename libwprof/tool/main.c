@@ -22,16 +22,18 @@ static const struct command {
 	{ "check", check_main, "what can be done here, and what cannot and why" },
 };
 
-#define N_COMMANDS	(sizeof(commands) / sizeof(commands[0]))
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void usage(FILE *f)
 {
 	fputs("Usage: wprof COMMAND [OPTION...]\n"
-	      "Where a running process writes.\n\n", f);
+	      "Where a running process writes.\n\n",
+	      f);
 	for (size_t i = 0; i < N_COMMANDS; i++)
 		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].about);
 	fputs("\n  -?, --help     this; `wprof COMMAND --help` says more\n"
-	      "  -V, --version  the version\n", f);
+	      "  -V, --version  the version\n",
+	      f);
 }
 
 static int run(int argc, char **argv)

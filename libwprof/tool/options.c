@@ -5,8 +5,18 @@
 #include "tool/options.h"
 
 enum {
-	KEY_SERVICE = 0x100, KEY_INTERVAL, KEY_THRESHOLD, KEY_CONSECUTIVE, KEY_WINDOW,
-	KEY_GRANULARITY, KEY_ARMING, KEY_DURATION, KEY_CSV, KEY_JSON, KEY_TREE, KEY_TREE_MAX,
+	KEY_SERVICE = 0x100,
+	KEY_INTERVAL,
+	KEY_THRESHOLD,
+	KEY_CONSECUTIVE,
+	KEY_WINDOW,
+	KEY_GRANULARITY,
+	KEY_ARMING,
+	KEY_DURATION,
+	KEY_CSV,
+	KEY_JSON,
+	KEY_TREE,
+	KEY_TREE_MAX,
 	KEY_COLLAPSE
 };
 
@@ -70,8 +80,8 @@ const struct argp options_target = { .options = target_options, .parser = parse_
 
 /* ---- how ------------------------------------------------------------------------ */
 
-static void take_number(struct argp_state *state, const char *option, const char *arg,
-			uint64_t min, uint64_t max, uint64_t *out)
+static void take_number(struct argp_state *state, const char *option, const char *arg, uint64_t min,
+			uint64_t max, uint64_t *out)
 {
 	if (!cli_number(arg, min, max, out))
 		argp_error(state, "--%s: a whole number from %llu to %llu, not '%s'", option,
@@ -199,8 +209,7 @@ static error_t parse_json(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option json_options[] = {
-	{ "json", KEY_JSON, NULL, 0, "Print JSON, as docs/formats.md describes", 3 },
-	{ 0 }
+	{ "json", KEY_JSON, NULL, 0, "Print JSON, as docs/formats.md describes", 3 }, { 0 }
 };
 
 const struct argp options_json = { .options = json_options, .parser = parse_json };
@@ -229,14 +238,16 @@ static error_t parse_all(int key, char *arg, struct argp_state *state)
 	return key == ARGP_KEY_INIT ? 0 : rc;
 }
 
-void options_parse(int argc, char **argv, const struct options_command *command,
-		   struct options *o)
+void options_parse(int argc, char **argv, const struct options_command *command, struct options *o)
 {
 	struct argp_child children[6] = { 0 };
 	struct parse_input in = { command, o };
 	struct argp argp = {
-		.options = command->own, .parser = parse_all, .args_doc = command->usage,
-		.doc = command->about, .children = children,
+		.options = command->own,
+		.parser = parse_all,
+		.args_doc = command->usage,
+		.doc = command->about,
+		.children = children,
 	};
 
 	for (size_t i = 0; command->children[i]; i++)

@@ -6,18 +6,18 @@
 #include <stdint.h>
 
 enum pace_event {
-	PACE_TICK,			/* the interval is over */
-	PACE_DONE,			/* and so is the duration */
-	PACE_SIGNAL,			/* asked to stop */
-	PACE_ENDED,			/* the target has exited */
-	PACE_KEY,			/* something to read on the key descriptor */
-	PACE_RESIZED			/* the terminal has another size */
+	PACE_TICK,   /* the interval is over */
+	PACE_DONE,   /* and so is the duration */
+	PACE_SIGNAL, /* asked to stop */
+	PACE_ENDED,  /* the target has exited */
+	PACE_KEY,    /* something to read on the key descriptor */
+	PACE_RESIZED /* the terminal has another size */
 };
 
 /** struct pace - the rhythm of a run */
 struct pace {
-	int signals;			/* signalfd */
-	sigset_t old_mask;		/* for a command that is started */
+	int signals;	   /* signalfd */
+	sigset_t old_mask; /* for a command that is started */
 	uint64_t interval_ns, start_ns, next_ns, stop_ns;
 };
 

@@ -12,8 +12,8 @@ struct picture {
 	const struct region_table *regions;
 	int pid;
 	uint64_t page_bytes;
-	const char *title;		/* the target */
-	const char *subtitle;		/* how it was profiled */
+	const char *title;    /* the target */
+	const char *subtitle; /* how it was profiled */
 };
 
 /** picture_svg() - one SVG document. Return: false when the output failed */

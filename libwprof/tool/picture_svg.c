@@ -6,15 +6,15 @@
 #include "tool/human.h"
 #include "tool/picture.h"
 
-#define ROWS_MAX	96
-#define ROWS_LEAST	5		/* of 6 pixels: two lines of label */
-#define ROW_PX		6
-#define GAP_PX		5		/* between regions */
-#define LEFT_PX		232
-#define TOP_PX		74
-#define MAP_PX		640
-#define LEGEND_PX	110
-#define LEVELS		32
+#define ROWS_MAX   96
+#define ROWS_LEAST 5 /* of 6 pixels: two lines of label */
+#define ROW_PX	   6
+#define GAP_PX	   5 /* between regions */
+#define LEFT_PX	   232
+#define TOP_PX	   74
+#define MAP_PX	   640
+#define LEGEND_PX  110
+#define LEVELS	   32
 
 struct sheet {
 	FILE *f;
@@ -47,7 +47,7 @@ static void level_colour(int level, char colour[8])
 {
 	static const unsigned char stops[][3] = {
 		{ 253, 231, 190 }, { 252, 190, 106 }, { 240, 126, 70 },
-		{ 203, 62, 80 }, { 132, 27, 92 }, { 58, 12, 74 },
+		{ 203, 62, 80 },   { 132, 27, 92 },   { 58, 12, 74 },
 	};
 	double at = (double)(level - 1) / (LEVELS - 1) * 5;
 	int i = at >= 5 ? 4 : (int)at;
@@ -82,7 +82,8 @@ static void put_cells(const struct sheet *s, const double *cells, int y)
 		if (!level)
 			continue;
 		level_colour(level, colour);
-		fprintf(s->f, "<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"/>\n",
+		fprintf(s->f,
+			"<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"/>\n",
 			LEFT_PX + (double)i * s->cell_px, y, (double)(to - i) * s->cell_px, ROW_PX,
 			colour);
 	}
@@ -95,9 +96,10 @@ static void put_label(const struct sheet *s, const struct region_sum *r, int y)
 	fprintf(s->f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\" class=\"name\">", LEFT_PX - 8,
 		y + 11);
 	put_escaped(s->f, human_clip(human_vma_name(r->type, r->name), 34, name));
-	fprintf(s->f, "</text>\n<text x=\"%d\" y=\"%d\" text-anchor=\"end\" class=\"where\">"
-		"0x%" PRIx64 " + %s</text>\n", LEFT_PX - 8, y + 24, r->low,
-		human_bytes((double)(r->high - r->low)).text);
+	fprintf(s->f,
+		"</text>\n<text x=\"%d\" y=\"%d\" text-anchor=\"end\" class=\"where\">"
+		"0x%" PRIx64 " + %s</text>\n",
+		LEFT_PX - 8, y + 24, r->low, human_bytes((double)(r->high - r->low)).text);
 }
 
 /* A region: its ground, its label, a title for those who point at it. */
@@ -161,7 +163,8 @@ static void put_axis(const struct sheet *s, int y)
 		return;
 	step = tick_step(seconds);
 	for (double t = 0; t <= seconds * 1.0001; t += step)
-		fprintf(s->f, "<path d=\"M%.1f %dv5\" class=\"tick\"/><text x=\"%.1f\" y=\"%d\" "
+		fprintf(s->f,
+			"<path d=\"M%.1f %dv5\" class=\"tick\"/><text x=\"%.1f\" y=\"%d\" "
 			"text-anchor=\"middle\" class=\"where\">%g s</text>\n",
 			LEFT_PX + t / seconds * MAP_PX, y, LEFT_PX + t / seconds * MAP_PX, y + 18,
 			round(t / step) * step);
@@ -172,13 +175,14 @@ static void put_legend(const struct sheet *s)
 	int x = LEFT_PX + MAP_PX + 24, y = TOP_PX;
 	char colour[8];
 
-	fprintf(s->f, "<text x=\"%d\" y=\"%d\" class=\"where\">pages written</text>\n"
-		"<text x=\"%d\" y=\"%d\" class=\"where\">per interval</text>\n", x, y - 20, x,
-		y - 7);
+	fprintf(s->f,
+		"<text x=\"%d\" y=\"%d\" class=\"where\">pages written</text>\n"
+		"<text x=\"%d\" y=\"%d\" class=\"where\">per interval</text>\n",
+		x, y - 20, x, y - 7);
 	for (int level = LEVELS; level > 0; level--) {
 		level_colour(level, colour);
-		fprintf(s->f, "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"4\" fill=\"%s\"/>\n", x,
-			y + (LEVELS - level) * 4, colour);
+		fprintf(s->f, "<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"4\" fill=\"%s\"/>\n",
+			x, y + (LEVELS - level) * 4, colour);
 	}
 	for (int i = 0; i <= 4; i++)
 		fprintf(s->f, "<text x=\"%d\" y=\"%d\" class=\"where\">%d%%</text>\n", x + 20,
@@ -187,15 +191,17 @@ static void put_legend(const struct sheet *s)
 
 static void put_head(const struct sheet *s, int height)
 {
-	fprintf(s->f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-		"viewBox=\"0 0 %d %d\" role=\"img\">\n<title>", LEFT_PX + MAP_PX + LEGEND_PX,
-		height, LEFT_PX + MAP_PX + LEGEND_PX, height);
+	fprintf(s->f,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+		"viewBox=\"0 0 %d %d\" role=\"img\">\n<title>",
+		LEFT_PX + MAP_PX + LEGEND_PX, height, LEFT_PX + MAP_PX + LEGEND_PX, height);
 	put_escaped(s->f, s->p->title);
 	fputs("</title>\n<style>text{font-family:sans-serif;fill:#222}.head{font-size:17px;"
 	      "font-weight:bold}.sub{font-size:12px;fill:#555}.name{font-size:12px}"
 	      ".where{font-size:11px;font-family:monospace;fill:#555}.ground{fill:#f0eeea}"
 	      ".tick{stroke:#777}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-	      "<text x=\"16\" y=\"28\" class=\"head\">", s->f);
+	      "<text x=\"16\" y=\"28\" class=\"head\">",
+	      s->f);
 	put_escaped(s->f, s->p->title);
 	fputs("</text>\n<text x=\"16\" y=\"48\" class=\"sub\">", s->f);
 	put_escaped(s->f, s->p->subtitle);
@@ -217,8 +223,10 @@ static void put_foot(const struct sheet *s, int y)
 		fprintf(s->f, "<text x=\"%d\" y=\"%d\" class=\"sub\">Nothing was written.</text>\n",
 			LEFT_PX, TOP_PX + 14);
 	if (s->n_hidden)
-		fprintf(s->f, "<text x=\"16\" y=\"%d\" class=\"sub\">%zu less written mappings are "
-			"not shown.</text>\n", y, s->n_hidden);
+		fprintf(s->f,
+			"<text x=\"16\" y=\"%d\" class=\"sub\">%zu less written mappings are "
+			"not shown.</text>\n",
+			y, s->n_hidden);
 	fputs("</svg>\n", s->f);
 }
 

@@ -5,15 +5,15 @@
 #include "tool/human.h"
 #include "tool/picture.h"
 
-#define ROWS_MAX	28
-#define LABEL		30		/* columns for the labels, where there is room */
-#define LABEL_FROM	64		/* width from which there is */
+#define ROWS_MAX   28
+#define LABEL	   30 /* columns for the labels, where there is room */
+#define LABEL_FROM 64 /* width from which there is */
 
 static const char ramp[] = " .:-=+*#%@";
 /* the same, as colours of a 256-colour terminal */
 static const unsigned char colours[] = { 0, 58, 100, 142, 178, 208, 202, 196, 161, 127 };
 
-#define LEVELS	(sizeof(ramp) - 2)
+#define LEVELS (sizeof(ramp) - 2)
 
 /* 0: nothing written; a single page is already 1 */
 static size_t cell_level(double share)
@@ -34,8 +34,7 @@ static void put_level(size_t level, bool colour)
 		putchar(ramp[level]);
 }
 
-static void put_row(const struct picture *p, const struct map_row *row, size_t n_cells,
-		    bool colour)
+static void put_row(const struct picture *p, const struct map_row *row, size_t n_cells, bool colour)
 {
 	double cells[HUMAN_WIDTH_MAX];
 

@@ -52,8 +52,12 @@ static bool put_header(struct recording *r)
 	const struct target *t = &r->group.list[0].target;
 	struct timespec ts;
 	struct trace_header h = {
-		.pid = t->pid, .command = t->command, .tree = r->o.tree, .context = t->context,
-		.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE), .rule = r->o.rule,
+		.pid = t->pid,
+		.command = t->command,
+		.tree = r->o.tree,
+		.context = t->context,
+		.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
+		.rule = r->o.rule,
 	};
 
 	clock_gettime(CLOCK_REALTIME, &ts);
@@ -98,8 +102,7 @@ static bool put_interval(struct recording *r, struct member *m)
 {
 	uint64_t now = m->iv->start_ns;
 
-	if (!m->announced &&
-	    !r->sink->member(r->out, m, now > r->base_ns ? now - r->base_ns : 0))
+	if (!m->announced && !r->sink->member(r->out, m, now > r->base_ns ? now - r->base_ns : 0))
 		return false;
 	m->announced = true;
 	if (!r->sink->interval(r->out, m, r->base_ns, &r->o))
@@ -171,12 +174,14 @@ static void print_summary(const struct recording *r, FILE *f)
 		(unsigned long long)e->intervals, human_time(e->elapsed_ns).text,
 		human_bytes(bytes).text, r->estimated ? " (estimated)" : "",
 		human_rate(seconds > 0 ? bytes / seconds : 0).text,
-		!strcmp(e->reason, "ended") ? "; the target has ended" :
-		!strcmp(e->reason, "execed") ? "; the target runs another program now" : "");
-	fprintf(f, "own cost: %s scanning in %llu calls, %s of processor; at most %llu faults in "
-		"the target\n", human_time(e->cost.scan_ns).text,
-		(unsigned long long)e->cost.n_scans, human_time(e->cost.cpu_ns).text,
-		(unsigned long long)e->cost.faults);
+		!strcmp(e->reason, "ended")    ? "; the target has ended"
+		: !strcmp(e->reason, "execed") ? "; the target runs another program now"
+					       : "");
+	fprintf(f,
+		"own cost: %s scanning in %llu calls, %s of processor; at most %llu faults in "
+		"the target\n",
+		human_time(e->cost.scan_ns).text, (unsigned long long)e->cost.n_scans,
+		human_time(e->cost.cpu_ns).text, (unsigned long long)e->cost.faults);
 	if (r->group.refused)
 		fprintf(f, "%llu times a child was not followed: %s\n",
 			(unsigned long long)r->group.refused, r->group.refusal);
@@ -263,7 +268,9 @@ int record_main(int argc, char **argv)
 			 "A command that is given is asked to end (SIGTERM) when the recording "
 			 "is over; what it prints goes to standard error, unless -o is given.",
 		.children = { &options_target, &options_rule, &options_record, &options_json },
-		.own = own, .parser = parse, .input = &r.o,
+		.own = own,
+		.parser = parse,
+		.input = &r.o,
 	};
 	int rc;
 

@@ -47,8 +47,12 @@ static struct region_sum *insert_region(struct region_table *t, size_t at, int p
 		return NULL;
 	memmove(&t->list[at + 1], &t->list[at], (t->n - at) * sizeof(*t->list));
 	t->n++;
-	t->list[at] = (struct region_sum){ .pid = pid, .start = v->start, .end = v->end,
-					   .low = UINT64_MAX, .type = v->type, .name = name };
+	t->list[at] = (struct region_sum){ .pid = pid,
+					   .start = v->start,
+					   .end = v->end,
+					   .low = UINT64_MAX,
+					   .type = v->type,
+					   .name = name };
 	return &t->list[at];
 }
 
@@ -137,7 +141,7 @@ void region_table_free(struct region_table *t)
 
 struct place {
 	const struct region_sum *region;
-	uint64_t start, end;		/* the written part, whole chunks, within the region */
+	uint64_t start, end; /* the written part, whole chunks, within the region */
 	size_t rows;
 };
 

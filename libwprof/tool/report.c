@@ -58,13 +58,13 @@ static double share_of(const struct report *r, const struct region_sum *g)
 
 static json_t *region_json(const struct report *r, const struct region_sum *g)
 {
-	return json_pack("{s:i, s:o, s:o, s:s, s:o, s:o, s:f, s:o, s:o, s:f}",
-		"pid", g->pid, "start", json_address(g->start), "end", json_address(g->end),
-		"type", wprof_vma_type_name(g->type), "name", json_text(g->name),
-		"written_pages", json_u64(g->written_pages), "share", share_of(r, g),
-		"intervals_written", json_u64(g->intervals_written),
-		"intervals_hot", json_u64(g->intervals_hot),
-		"written_ratio", g->ratio_sum / (double)g->intervals_written);
+	return json_pack("{s:i, s:o, s:o, s:s, s:o, s:o, s:f, s:o, s:o, s:f}", "pid", g->pid,
+			 "start", json_address(g->start), "end", json_address(g->end), "type",
+			 wprof_vma_type_name(g->type), "name", json_text(g->name), "written_pages",
+			 json_u64(g->written_pages), "share", share_of(r, g), "intervals_written",
+			 json_u64(g->intervals_written), "intervals_hot",
+			 json_u64(g->intervals_hot), "written_ratio",
+			 g->ratio_sum / (double)g->intervals_written);
 }
 
 static bool print_json(json_t *header, const struct report *r, const struct region_sum **list)
@@ -73,36 +73,39 @@ static bool print_json(json_t *header, const struct report *r, const struct regi
 
 	for (size_t i = 0; i < r->regions.n; i++)
 		json_array_append_new(regions, region_json(r, list[i]));
-	return json_put(stdout, json_pack(
-		"{s:s, s:i, s:O, s:b, s:s?, s:o, s:o, s:o, s:o, s:f, s:f, s:b, s:o, s:o, s:o, s:o,"
-		" s:o}", "format", "wprof.report", "version", 1, "trace", header,
-		"complete", r->complete, "reason", r->reason,
-		"intervals", json_u64(r->intervals), "elapsed_ns", json_u64(r->elapsed_ns),
-		"written_pages", json_u64(r->written_pages),
-		"written_bytes", json_u64(r->written_pages * r->header->page_bytes),
-		"dirty_rate_bytes_per_sec", mean_rate(r),
-		"peak_bytes_per_sec", r->peak_bytes_per_sec, "estimated", r->estimated,
-		"total_vmas", json_u64(r->total_vmas), "hot_vmas", json_u64(r->hot_vmas),
-		"processes", json_u64(r->n_processes + 1), "cost", trace_cost_json(&r->cost),
-		"regions", regions));
+	return json_put(stdout,
+			json_pack("{s:s, s:i, s:O, s:b, s:s?, s:o, s:o, s:o, s:o, s:f, s:f, s:b, "
+				  "s:o, s:o, s:o, s:o,"
+				  " s:o}",
+				  "format", "wprof.report", "version", 1, "trace", header,
+				  "complete", r->complete, "reason", r->reason, "intervals",
+				  json_u64(r->intervals), "elapsed_ns", json_u64(r->elapsed_ns),
+				  "written_pages", json_u64(r->written_pages), "written_bytes",
+				  json_u64(r->written_pages * r->header->page_bytes),
+				  "dirty_rate_bytes_per_sec", mean_rate(r), "peak_bytes_per_sec",
+				  r->peak_bytes_per_sec, "estimated", r->estimated, "total_vmas",
+				  json_u64(r->total_vmas), "hot_vmas", json_u64(r->hot_vmas),
+				  "processes", json_u64(r->n_processes + 1), "cost",
+				  trace_cost_json(&r->cost), "regions", regions));
 }
 
 /* ---- text ------------------------------------------------------------------------------ */
 
 static void describe_target(const struct report *r, char *out, size_t bytes)
 {
-	const json_t *resource = json_object_get(json_object_get(r->header->context, "resource"),
-						 "attributes");
+	const json_t *resource =
+		json_object_get(json_object_get(r->header->context, "resource"), "attributes");
 	const char *service = NULL;
 	const json_t *a;
 	size_t i;
 
-	json_array_foreach(resource, i, a) {
+	json_array_foreach(resource, i, a)
+	{
 		const char *key = json_string_value(json_object_get(a, "key"));
 
 		if (key && !strcmp(key, "service.name"))
-			service = json_string_value(json_object_get(json_object_get(a, "value"),
-								    "stringValue"));
+			service = json_string_value(
+				json_object_get(json_object_get(a, "value"), "stringValue"));
 	}
 	snprintf(out, bytes, "%s (pid %d%s%.60s)", r->header->command, r->header->pid,
 		 service ? ", service " : "", service ? service : "");
@@ -122,8 +125,10 @@ static void describe_run(const struct report *r, char *out, size_t bytes)
 static const char *reason_text(const struct report *r)
 {
 	static const char *const texts[][2] = {
-		{ "duration", "after the duration asked for" }, { "interrupted", "stopped by a signal" },
-		{ "ended", "the target exited" }, { "execed", "the target ran another program" },
+		{ "duration", "after the duration asked for" },
+		{ "interrupted", "stopped by a signal" },
+		{ "ended", "the target exited" },
+		{ "execed", "the target ran another program" },
 		{ "failed", "profiling failed" },
 	};
 
@@ -174,8 +179,8 @@ static void print_summary(const struct report *r, size_t width)
 		print_line("own cost", text, width);
 }
 
-#define WIDE	76
-#define MEDIUM	46
+#define WIDE   76
+#define MEDIUM 46
 
 static void print_region(const struct report *r, const struct region_sum *g, size_t width)
 {
@@ -242,8 +247,12 @@ static int draw(const struct report_options *ro, const struct report *r, size_t 
 {
 	char title[200], subtitle[300];
 	struct picture p = {
-		.map = r->map, .regions = &r->regions, .pid = r->map_pid,
-		.page_bytes = r->header->page_bytes, .title = title, .subtitle = subtitle,
+		.map = r->map,
+		.regions = &r->regions,
+		.pid = r->map_pid,
+		.page_bytes = r->header->page_bytes,
+		.title = title,
+		.subtitle = subtitle,
 	};
 
 	describe_target(r, title, sizeof(title));
@@ -328,7 +337,9 @@ static void parse_line(int argc, char **argv, struct report_options *ro)
 			 "heat map of address and time.\v"
 			 "A trace that was cut short is reported as far as it goes.",
 		.children = { &options_json },
-		.own = own, .parser = parse, .input = ro,
+		.own = own,
+		.parser = parse,
+		.input = ro,
 	};
 
 	options_parse(argc, argv, &command, &ro->o);

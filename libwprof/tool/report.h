@@ -9,17 +9,17 @@
 struct report {
 	const struct trace_header *header;
 	bool complete, estimated;
-	const char *reason;		/* why it ended; NULL: cut short */
+	const char *reason; /* why it ended; NULL: cut short */
 	char *reason_text;
 	uint64_t intervals, written_pages, total_vmas, hot_vmas;
-	uint64_t elapsed_ns;		/* end of the last interval */
+	uint64_t elapsed_ns; /* end of the last interval */
 	double peak_bytes_per_sec;
 	struct trace_cost cost;
 	struct region_table regions;
 	struct heatmap *map;
-	int map_pid;			/* the process the map is of */
-	uint64_t map_intervals;		/* of that process */
-	int *pids;			/* processes other than the header's */
+	int map_pid;		/* the process the map is of */
+	uint64_t map_intervals; /* of that process */
+	int *pids;		/* processes other than the header's */
 	size_t n_processes;
 };
 

@@ -148,7 +148,7 @@ json_t *session_json(const struct session *s, const char *format)
 {
 	json_t *context = s->target.context;
 
-	return json_pack("{s:s, s:i, s:i, s:o, s:o}", "format", format, "version", 1,
-			 "pid", (int)s->target.pid, "command", json_text(s->target.command),
-			 "context", context ? json_incref(context) : json_null());
+	return json_pack("{s:s, s:i, s:i, s:o, s:o}", "format", format, "version", 1, "pid",
+			 (int)s->target.pid, "command", json_text(s->target.command), "context",
+			 context ? json_incref(context) : json_null());
 }

@@ -22,7 +22,7 @@ struct session {
 	struct target target;
 	struct wprof *w;
 	bool ended;
-	const struct wprof_interval *last;	/* NULL: none */
+	const struct wprof_interval *last; /* NULL: none */
 	const struct wprof_region *hot;
 	size_t n_hot;
 	uint64_t intervals;

@@ -18,8 +18,7 @@ static bool trace_member(FILE *f, struct member *m, uint64_t start_ns)
 				 m->target.context);
 }
 
-static bool trace_interval(FILE *f, struct member *m, uint64_t base_ns,
-			   const struct options *o)
+static bool trace_interval(FILE *f, struct member *m, uint64_t base_ns, const struct options *o)
 {
 	uint64_t layout = trace_layout_hash(m->iv);
 
@@ -38,8 +37,11 @@ static bool trace_context(FILE *f, struct member *m)
 }
 
 const struct sink sink_trace = {
-	.begin = trace_put_header, .member = trace_member, .interval = trace_interval,
-	.context = trace_context, .end = trace_put_end,
+	.begin = trace_put_header,
+	.member = trace_member,
+	.interval = trace_interval,
+	.context = trace_context,
+	.end = trace_put_end,
 };
 
 /* ---- CSV ---------------------------------------------------------------------------- */
@@ -48,7 +50,8 @@ static bool csv_begin(FILE *f, const struct trace_header *h)
 {
 	(void)h;
 	fputs("pid,interval,start_ns,length_ns,start,end,type,name,written_pages,"
-	      "populated_pages,estimated\n", f);
+	      "populated_pages,estimated\n",
+	      f);
 	return good(f);
 }
 
@@ -86,8 +89,7 @@ static void csv_text(FILE *f, const char *text)
 	putc('"', f);
 }
 
-static bool csv_interval(FILE *f, struct member *m, uint64_t base_ns,
-			   const struct options *o)
+static bool csv_interval(FILE *f, struct member *m, uint64_t base_ns, const struct options *o)
 {
 	const struct wprof_interval *iv = m->iv;
 	uint64_t start_ns = iv->start_ns > base_ns ? iv->start_ns - base_ns : 0;
@@ -109,14 +111,17 @@ static bool csv_interval(FILE *f, struct member *m, uint64_t base_ns,
 }
 
 const struct sink sink_csv = {
-	.begin = csv_begin, .member = nothing_for_member, .interval = csv_interval,
-	.context = nothing_for_context, .end = nothing_for_end,
+	.begin = csv_begin,
+	.member = nothing_for_member,
+	.interval = csv_interval,
+	.context = nothing_for_context,
+	.end = nothing_for_end,
 };
 
 /* ---- a table --------------------------------------------------------------------------- */
 
-#define TABLE_WIDE	76
-#define TABLE_MEDIUM	50
+#define TABLE_WIDE   76
+#define TABLE_MEDIUM 50
 
 static bool table_begin(FILE *f, const struct trace_header *h)
 {
@@ -154,8 +159,7 @@ static void table_most(FILE *f, const struct wprof_interval *iv, size_t width)
 			human_clip(human_vma_name(v->type, v->name), width, name));
 }
 
-static bool table_interval(FILE *f, struct member *m, uint64_t base_ns,
-			   const struct options *o)
+static bool table_interval(FILE *f, struct member *m, uint64_t base_ns, const struct options *o)
 {
 	const struct wprof_interval *iv = m->iv;
 	uint64_t end_ns = iv->start_ns + iv->length_ns;
@@ -201,6 +205,9 @@ static bool table_member(FILE *f, struct member *m, uint64_t start_ns)
 }
 
 const struct sink sink_table = {
-	.begin = table_begin, .member = table_member, .interval = table_interval,
-	.context = nothing_for_context, .end = nothing_for_end,
+	.begin = table_begin,
+	.member = table_member,
+	.interval = table_interval,
+	.context = nothing_for_context,
+	.end = nothing_for_end,
 };

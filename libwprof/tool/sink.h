@@ -9,7 +9,7 @@
 /** struct sink - one way of writing a recording down; false: the output failed */
 struct sink {
 	bool (*begin)(FILE *f, const struct trace_header *h);
-	bool (*member)(FILE *f, struct member *m, uint64_t start_ns);	/* a child */
+	bool (*member)(FILE *f, struct member *m, uint64_t start_ns); /* a child */
 	bool (*interval)(FILE *f, struct member *m, uint64_t base_ns, const struct options *o);
 	bool (*context)(FILE *f, struct member *m);
 	bool (*end)(FILE *f, const struct trace_end *end);

@@ -15,7 +15,7 @@
 #include "tool/target.h"
 
 /* A command that was asked to end has this long. */
-#define END_TIMEOUT_MS	5000
+#define END_TIMEOUT_MS 5000
 
 /* ---- what it says about itself ------------------------------------------------- */
 
@@ -119,12 +119,14 @@ static int find_service(const char *service, pid_t *pid)
 
 	if (rc == -ENODATA) {
 		cli_error("no process has published the service name %s; `pctx list` shows "
-			  "those there are", service);
+			  "those there are",
+			  service);
 		return CLI_UNAVAILABLE;
 	}
 	if (rc == -EPERM) {
 		cli_error("no process that may be looked into has published the service name %s; "
-			  "others may not be looked into: try again as root", service);
+			  "others may not be looked into: try again as root",
+			  service);
 		return CLI_UNAVAILABLE;
 	}
 	if (rc) {

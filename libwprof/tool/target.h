@@ -14,11 +14,11 @@ struct pctx_reader;
 /** struct target - a process and what it says about itself */
 struct target {
 	pid_t pid;
-	bool started;			/* by us: it is asked to end with us */
+	bool started; /* by us: it is asked to end with us */
 	char command[17];
-	struct pctx_reader *reader;	/* NULL: it cannot be read */
-	json_t *context;		/* as OTLP/JSON; NULL: none */
-	char service[96];		/* its service.name, or "" */
+	struct pctx_reader *reader; /* NULL: it cannot be read */
+	json_t *context;	    /* as OTLP/JSON; NULL: none */
+	char service[96];	    /* its service.name, or "" */
 };
 
 /**

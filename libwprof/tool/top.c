@@ -17,9 +17,9 @@ struct top {
 	struct top_table table;
 	struct top_frame frame;
 	struct trace_cost cost;
-	bool live;			/* redraws in place */
+	bool live; /* redraws in place */
 	bool stop, ended;
-	uint64_t lines;			/* of a table that is printed */
+	uint64_t lines; /* of a table that is printed */
 	char label[200];
 };
 
@@ -119,11 +119,14 @@ static int run(struct top *t)
 static void print_summary(const struct top *t)
 {
 	printf("%s: %llu intervals in %s%s; own cost: %s scanning, %s of processor, at most %llu "
-	       "faults in the target\n", t->label, (unsigned long long)t->table.n_intervals,
+	       "faults in the target\n",
+	       t->label, (unsigned long long)t->table.n_intervals,
 	       human_time(pace_now_ns() - t->pace.start_ns).text,
-	       !t->ended ? "" : t->group.execed ? "; it runs another program now" :
-	       "; the target has ended", human_time(t->cost.scan_ns).text,
-	       human_time(cpu_ns()).text, (unsigned long long)t->cost.faults);
+	       !t->ended	 ? ""
+	       : t->group.execed ? "; it runs another program now"
+				 : "; the target has ended",
+	       human_time(t->cost.scan_ns).text, human_time(cpu_ns()).text,
+	       (unsigned long long)t->cost.faults);
 	if (t->group.refused)
 		printf("%llu times a child was not followed: %s\n",
 		       (unsigned long long)t->group.refused, t->group.refusal);
@@ -194,7 +197,9 @@ int top_main(int argc, char **argv)
 			 "name; q quits. Not on a terminal, a table is printed for each interval. "
 			 "~ marks estimated figures: arming is 'sample' unless told otherwise.",
 		.children = { &options_target, &options_rule, &options_record },
-		.own = own, .parser = parse, .input = &t,
+		.own = own,
+		.parser = parse,
+		.input = &t,
 	};
 	int rc;
 

@@ -7,22 +7,20 @@
 #include "tool/group.h"
 
 /** TOP_HISTORY - intervals of the mean; a row not written for so long goes */
-#define TOP_HISTORY	10
+#define TOP_HISTORY 10
 
-enum top_sort {
-	TOP_BY_RATE, TOP_BY_MEAN, TOP_BY_HOT, TOP_BY_SIZE, TOP_BY_ADDRESS, TOP_BY_NAME
-};
+enum top_sort { TOP_BY_RATE, TOP_BY_MEAN, TOP_BY_HOT, TOP_BY_SIZE, TOP_BY_ADDRESS, TOP_BY_NAME };
 
 /** struct top_row - a mapping; with --tree a process (then start is its pid) */
 struct top_row {
 	uint64_t start, bytes;
 	char *name;
-	double rate, mean;		/* bytes a second, last interval, mean */
-	double share;			/* of its populated pages, last interval */
+	double rate, mean; /* bytes a second, last interval, mean */
+	double share;	   /* of its populated pages, last interval */
 	uint64_t hot_bytes;
-	double history[TOP_HISTORY];	/* rates, newest first */
+	double history[TOP_HISTORY]; /* rates, newest first */
 	size_t n_history;
-	bool seen;			/* in the last interval */
+	bool seen; /* in the last interval */
 };
 
 /** struct top_table - all of them */
@@ -44,10 +42,10 @@ void top_free(struct top_table *t);
 
 /** struct top_frame - how to draw */
 struct top_frame {
-	const char *label;		/* the target */
+	const char *label; /* the target */
 	enum top_sort sort;
-	bool tree, keys;		/* keys: show what can be pressed */
-	bool marks;			/* '\001' before lines to show in reverse */
+	bool tree, keys; /* keys: show what can be pressed */
+	bool marks;	 /* '\001' before lines to show in reverse */
 	size_t width, height;
 	uint64_t elapsed_ns;
 	bool sample;

@@ -7,9 +7,9 @@
 #include "tool/human.h"
 #include "tool/top.h"
 
-#define MEAN_FROM	98
-#define WIDE	72
-#define MEDIUM	48
+#define MEAN_FROM 98
+#define WIDE	  72
+#define MEDIUM	  48
 
 static int by_number(double a, double b)
 {
@@ -84,8 +84,9 @@ static size_t draw_head(FILE *f, const struct top_table *t, const struct top_fra
 	put_line(f, frame, "%s%s written, %s hot, %" PRIu64 " mappings, %s shared untracked", about,
 		 human_rate(t->rate).text, hot.text, t->n_vmas,
 		 human_bytes((double)t->shared_bytes).text);
-	put_line(f, frame, "%s, intervals of %" PRIu64 " ms, %s arming; own cost %s, %" PRIu64
-		 " faults", human_time(frame->elapsed_ns).text, frame->interval_ms,
+	put_line(f, frame,
+		 "%s, intervals of %" PRIu64 " ms, %s arming; own cost %s, %" PRIu64 " faults",
+		 human_time(frame->elapsed_ns).text, frame->interval_ms,
 		 frame->sample ? "sample" : "exact", human_percent(own_share(t)).text,
 		 t->cost.faults);
 	return 3;

@@ -94,8 +94,8 @@ static bool take_process(struct top_table *t, const struct member *m)
 	struct top_row *r;
 	uint64_t hot = 0, populated = 0;
 
-	snprintf(label, sizeof(label), "%s%s%s", m->target.command,
-		 m->target.service[0] ? " " : "", m->target.service);
+	snprintf(label, sizeof(label), "%s%s%s", m->target.command, m->target.service[0] ? " " : "",
+		 m->target.service);
 	r = row_for(t, (uint64_t)m->target.pid, label);
 	if (!r)
 		return false;

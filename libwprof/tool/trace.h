@@ -12,13 +12,13 @@
 #include "wprof.h"
 
 /** most bytes of a line, and of the header */
-#define TRACE_LINE_MAX		(256u << 20)
-#define TRACE_HEADER_MAX	(1u << 20)
+#define TRACE_LINE_MAX	 (256u << 20)
+#define TRACE_HEADER_MAX (1u << 20)
 
 /** struct trace_rule - how is profiled; in a header and in the document of hot */
 struct trace_rule {
 	uint64_t interval_ms;
-	bool sample;			/* arming */
+	bool sample; /* arming */
 	uint64_t granularity_bytes;
 	double hot_threshold;
 	uint64_t hot_consecutive;
@@ -30,7 +30,7 @@ struct trace_header {
 	pid_t pid;
 	const char *command;
 	bool tree;
-	json_t *context;		/* borrowed; NULL: none */
+	json_t *context; /* borrowed; NULL: none */
 	uint64_t started_at_ns;
 	uint64_t page_bytes;
 	struct trace_rule rule;
@@ -53,8 +53,8 @@ struct trace_end {
 bool trace_put_header(FILE *f, const struct trace_header *h);
 bool trace_put_layout(FILE *f, pid_t pid, const struct wprof_interval *iv);
 bool trace_put_context(FILE *f, pid_t pid, json_t *context);
-bool trace_put_process(FILE *f, pid_t pid, pid_t parent, const char *command,
-		       uint64_t start_ns, json_t *context);
+bool trace_put_process(FILE *f, pid_t pid, pid_t parent, const char *command, uint64_t start_ns,
+		       json_t *context);
 bool trace_put_end(FILE *f, const struct trace_end *end);
 
 /**
@@ -86,9 +86,7 @@ json_t *trace_cost_json(const struct trace_cost *cost);
 
 /* ---- reading ---------------------------------------------------------------- */
 
-enum trace_type {
-	TRACE_LAYOUT, TRACE_INTERVAL, TRACE_CONTEXT, TRACE_PROCESS, TRACE_END
-};
+enum trace_type { TRACE_LAYOUT, TRACE_INTERVAL, TRACE_CONTEXT, TRACE_PROCESS, TRACE_END };
 
 /** struct trace_line - a line behind the header; all of it lives until the next */
 struct trace_line {

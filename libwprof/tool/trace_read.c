@@ -24,10 +24,10 @@ struct trace_reader {
 	FILE *f;
 	char *buf;
 	size_t room, len;
-	uint64_t line;			/* number of the one in buf */
+	uint64_t line; /* number of the one in buf */
 	json_t *header_json, *json;
 	struct trace_header header;
-	void *vmas, *hot, *runs;	/* of the current line */
+	void *vmas, *hot, *runs; /* of the current line */
 	char why[240];
 };
 
@@ -141,10 +141,10 @@ static int open_header(struct trace_reader *r)
 	if (ferror(r->f))
 		return rc;
 	/* a file cut within its header has shown nothing of a trace yet */
-	if (rc <= 0 || parse_line(r) ||
-	    !json_get_text(r->json, "format", &format) || strcmp(format, "wprof.trace")) {
-		snprintf(r->why, sizeof(r->why), "%s", rc == 0 && r->len == 0 ?
-			 "empty, so no trace" : "not a trace");
+	if (rc <= 0 || parse_line(r) || !json_get_text(r->json, "format", &format) ||
+	    strcmp(format, "wprof.trace")) {
+		snprintf(r->why, sizeof(r->why), "%s",
+			 rc == 0 && r->len == 0 ? "empty, so no trace" : "not a trace");
 		return -1;
 	}
 	r->header_json = r->json;
@@ -329,9 +329,7 @@ static int read_end(struct trace_reader *r, struct trace_line *line)
 
 static int type_number(const char *name)
 {
-	static const char *const names[] = {
-		"layout", "interval", "context", "process", "end"
-	};
+	static const char *const names[] = { "layout", "interval", "context", "process", "end" };
 
 	for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++)
 		if (!strcmp(name, names[i]))

@@ -13,13 +13,12 @@ static json_t *or_null(json_t *context)
 
 int trace_add_rule(json_t *object, const struct trace_rule *rule)
 {
-	json_t *part = json_pack("{s:o, s:s, s:o, s:f, s:o, s:o}",
-		"interval_ms", json_u64(rule->interval_ms),
-		"arming", rule->sample ? "sample" : "exact",
-		"granularity_bytes", json_u64(rule->granularity_bytes),
-		"hot_threshold", rule->hot_threshold,
-		"hot_consecutive", json_u64(rule->hot_consecutive),
-		"window", json_u64(rule->window));
+	json_t *part =
+		json_pack("{s:o, s:s, s:o, s:f, s:o, s:o}", "interval_ms",
+			  json_u64(rule->interval_ms), "arming", rule->sample ? "sample" : "exact",
+			  "granularity_bytes", json_u64(rule->granularity_bytes), "hot_threshold",
+			  rule->hot_threshold, "hot_consecutive", json_u64(rule->hot_consecutive),
+			  "window", json_u64(rule->window));
 	int rc = part ? json_object_update(object, part) : -1;
 
 	json_decref(part);
@@ -28,15 +27,11 @@ int trace_add_rule(json_t *object, const struct trace_rule *rule)
 
 bool trace_put_header(FILE *f, const struct trace_header *h)
 {
-	json_t *line = json_pack("{s:s, s:i, s:s, s:i, s:o, s:b, s:o, s:o, s:o}",
-		"format", "wprof.trace", "version", 1,
-		"tool_version", wprof_version(),
-		"pid", (int)h->pid,
-		"command", json_text(h->command),
-		"tree", h->tree,
-		"context", or_null(h->context),
-		"started_at_ns", json_u64(h->started_at_ns),
-		"page_bytes", json_u64(h->page_bytes));
+	json_t *line = json_pack("{s:s, s:i, s:s, s:i, s:o, s:b, s:o, s:o, s:o}", "format",
+				 "wprof.trace", "version", 1, "tool_version", wprof_version(),
+				 "pid", (int)h->pid, "command", json_text(h->command), "tree",
+				 h->tree, "context", or_null(h->context), "started_at_ns",
+				 json_u64(h->started_at_ns), "page_bytes", json_u64(h->page_bytes));
 
 	if (!line || trace_add_rule(line, &h->rule)) {
 		json_decref(line);
@@ -47,9 +42,9 @@ bool trace_put_header(FILE *f, const struct trace_header *h)
 
 static json_t *vma_json(const struct wprof_vma *v)
 {
-	return json_pack("{s:o, s:o, s:s, s:o}",
-		"start", json_address(v->start), "end", json_address(v->end),
-		"type", wprof_vma_type_name(v->type), "name", json_text(v->name));
+	return json_pack("{s:o, s:o, s:s, s:o}", "start", json_address(v->start), "end",
+			 json_address(v->end), "type", wprof_vma_type_name(v->type), "name",
+			 json_text(v->name));
 }
 
 bool trace_put_layout(FILE *f, pid_t pid, const struct wprof_interval *iv)
@@ -58,8 +53,8 @@ bool trace_put_layout(FILE *f, pid_t pid, const struct wprof_interval *iv)
 
 	for (size_t i = 0; i < iv->n_vmas; i++)
 		json_array_append_new(vmas, vma_json(&iv->vmas[i]));
-	return json_put(f, json_pack("{s:s, s:i, s:o}", "type", "layout", "pid", (int)pid,
-				     "vmas", vmas));
+	return json_put(
+		f, json_pack("{s:s, s:i, s:o}", "type", "layout", "pid", (int)pid, "vmas", vmas));
 }
 
 bool trace_put_context(FILE *f, pid_t pid, json_t *context)
@@ -68,31 +63,29 @@ bool trace_put_context(FILE *f, pid_t pid, json_t *context)
 				     "context", or_null(context)));
 }
 
-bool trace_put_process(FILE *f, pid_t pid, pid_t parent, const char *command,
-		       uint64_t start_ns, json_t *context)
+bool trace_put_process(FILE *f, pid_t pid, pid_t parent, const char *command, uint64_t start_ns,
+		       json_t *context)
 {
-	return json_put(f, json_pack("{s:s, s:i, s:i, s:o, s:o, s:o}",
-		"type", "process", "pid", (int)pid, "parent_pid", (int)parent,
-		"command", json_text(command), "start_ns", json_u64(start_ns),
-		"context", or_null(context)));
+	return json_put(f, json_pack("{s:s, s:i, s:i, s:o, s:o, s:o}", "type", "process", "pid",
+				     (int)pid, "parent_pid", (int)parent, "command",
+				     json_text(command), "start_ns", json_u64(start_ns), "context",
+				     or_null(context)));
 }
 
 json_t *trace_cost_json(const struct trace_cost *c)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o}",
-		"scan_ns", json_u64(c->scan_ns), "total_ns", json_u64(c->total_ns),
-		"n_scans", json_u64(c->n_scans), "faults", json_u64(c->faults),
-		"cpu_ns", json_u64(c->cpu_ns));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "scan_ns", json_u64(c->scan_ns), "total_ns",
+			 json_u64(c->total_ns), "n_scans", json_u64(c->n_scans), "faults",
+			 json_u64(c->faults), "cpu_ns", json_u64(c->cpu_ns));
 }
 
 bool trace_put_end(FILE *f, const struct trace_end *end)
 {
-	return json_put(f, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}",
-		"type", "end", "reason", end->reason,
-		"intervals", json_u64(end->intervals),
-		"elapsed_ns", json_u64(end->elapsed_ns),
-		"written_pages", json_u64(end->written_pages),
-		"cost", trace_cost_json(&end->cost)));
+	return json_put(f, json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "type", "end", "reason",
+				     end->reason, "intervals", json_u64(end->intervals),
+				     "elapsed_ns", json_u64(end->elapsed_ns), "written_pages",
+				     json_u64(end->written_pages), "cost",
+				     trace_cost_json(&end->cost)));
 }
 
 /* Those written or changed. */
@@ -125,13 +118,13 @@ json_t *trace_regions_json(const struct wprof_region *r, size_t n)
 	json_t *regions = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(regions, json_pack("{s:o, s:o, s:f, s:f, s:i, s:s, s:o}",
-			"start", json_address(r[i].start), "end", json_address(r[i].end),
-			"written_ratio", r[i].written_ratio,
-			"window_ratio", r[i].window_ratio,
-			"consecutive", (int)r[i].consecutive,
-			"type", wprof_vma_type_name(r[i].type),
-			"name", json_text(r[i].name)));
+		json_array_append_new(
+			regions,
+			json_pack("{s:o, s:o, s:f, s:f, s:i, s:s, s:o}", "start",
+				  json_address(r[i].start), "end", json_address(r[i].end),
+				  "written_ratio", r[i].written_ratio, "window_ratio",
+				  r[i].window_ratio, "consecutive", (int)r[i].consecutive, "type",
+				  wprof_vma_type_name(r[i].type), "name", json_text(r[i].name)));
 	return regions;
 }
 
@@ -142,20 +135,18 @@ static json_t *interval_json(pid_t pid, uint64_t base_ns, const struct wprof_int
 
 	return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:f, s:b, s:o, s:o, s:o, s:o, s:o,"
 			 " s:{s:o, s:o, s:o, s:o}, s:o, s:o}",
-		"type", "interval", "pid", (int)pid, "number", json_u64(iv->number),
-		"start_ns", json_u64(start_ns), "length_ns", json_u64(iv->length_ns),
-		"written_pages", json_u64(iv->written_pages),
-		"written_bytes", json_u64(iv->written_pages * iv->page_bytes),
-		"dirty_rate_bytes_per_sec", trace_dirty_rate(iv),
-		"estimated", iv->estimated, "armed_pages", json_u64(iv->armed_pages),
-		"total_vmas", json_u64(iv->n_vmas),
-		"hot_vmas", json_u64(trace_hot_vmas(iv, hot, n_hot)),
-		"untracked_shared_bytes", json_u64(iv->untracked_shared_bytes),
-		"untracked_busy_bytes", json_u64(iv->untracked_busy_bytes),
-		"cost", "scan_ns", json_u64(iv->cost.scan_ns),
-		"total_ns", json_u64(iv->cost.total_ns),
-		"n_scans", json_u64(iv->cost.n_scans), "faults", json_u64(iv->cost.faults),
-		"vmas", written_vmas(iv), "hot", trace_regions_json(hot, n_hot));
+			 "type", "interval", "pid", (int)pid, "number", json_u64(iv->number),
+			 "start_ns", json_u64(start_ns), "length_ns", json_u64(iv->length_ns),
+			 "written_pages", json_u64(iv->written_pages), "written_bytes",
+			 json_u64(iv->written_pages * iv->page_bytes), "dirty_rate_bytes_per_sec",
+			 trace_dirty_rate(iv), "estimated", iv->estimated, "armed_pages",
+			 json_u64(iv->armed_pages), "total_vmas", json_u64(iv->n_vmas), "hot_vmas",
+			 json_u64(trace_hot_vmas(iv, hot, n_hot)), "untracked_shared_bytes",
+			 json_u64(iv->untracked_shared_bytes), "untracked_busy_bytes",
+			 json_u64(iv->untracked_busy_bytes), "cost", "scan_ns",
+			 json_u64(iv->cost.scan_ns), "total_ns", json_u64(iv->cost.total_ns),
+			 "n_scans", json_u64(iv->cost.n_scans), "faults", json_u64(iv->cost.faults),
+			 "vmas", written_vmas(iv), "hot", trace_regions_json(hot, n_hot));
 }
 
 /* A JSON value for each run would cost 250 bytes of memory: print them at once. */
@@ -215,8 +206,7 @@ uint64_t trace_layout_hash(const struct wprof_interval *iv)
 	return h;
 }
 
-size_t trace_hot_vmas(const struct wprof_interval *iv, const struct wprof_region *hot,
-		      size_t n_hot)
+size_t trace_hot_vmas(const struct wprof_interval *iv, const struct wprof_region *hot, size_t n_hot)
 {
 	size_t count = 0, r = 0;
 
