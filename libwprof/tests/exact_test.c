@@ -1,7 +1,8 @@
 /*
  * Exactness: a target performs random operations on its memory, and what the
  * profile reports of each interval is compared, page for page, with what it
- * did. The seed is printed; `exact_test -v seed=N` repeats a run.
+ * did. The seed is printed; `exact_test -v seed=N` repeats a run, and with the
+ * variable soak it is a long one.
  *
  * The model knows of each page of an arena whether it is mapped, populated and
  * written. Memory that is new to the profiler, or was moved, counts as written
@@ -15,7 +16,7 @@
 
 #include "kid.h"
 
-#define ARENA	    0x300000000l
+#define ARENA	    0x300000000000l
 #define ARENA_PAGES 2048
 #define MAX_SPAN    160
 
@@ -242,7 +243,7 @@ static uint64_t seed_of(const atf_tc_t *tc)
 
 static bool soak(const atf_tc_t *tc)
 {
-	return !strcmp(atf_tc_get_config_var_wd(tc, "soak", "no"), "yes");
+	return atf_tc_get_config_var_as_bool_wd(tc, "soak", false);
 }
 
 static void run(const atf_tc_t *tc, enum track_way way, unsigned int vec_len)
@@ -274,13 +275,13 @@ static void run(const atf_tc_t *tc, enum track_way way, unsigned int vec_len)
 	free(m);
 }
 
-#define CASE(name, text)                                  \
-	ATF_TC(name);                                     \
-	ATF_TC_HEAD(name, tc)                             \
-	{                                                 \
-		atf_tc_set_md_var(tc, "descr", text);     \
-		atf_tc_set_md_var(tc, "timeout", "1800"); \
-	}                                                 \
+#define CASE(name, text)                                                    \
+	ATF_TC(name);                                                       \
+	ATF_TC_HEAD(name, tc)                                               \
+	{                                                                   \
+		atf_tc_set_md_var(tc, "descr", text);                       \
+		atf_tc_set_md_var(tc, "timeout", soak(tc) ? "1800" : "60"); \
+	}                                                                   \
 	ATF_TC_BODY(name, tc)
 
 CASE(random__two_phases, "Random operations: two phases report exactly the pages written")

@@ -106,7 +106,7 @@ static uint64_t entry(const struct bed *b, size_t page)
 
 CASE(span__unregistered_fails, "Two phases over memory not registered: EPERM, and nothing armed")
 {
-	struct bed b;
+	static struct bed b;
 	uint64_t pos;
 
 	bed_make(&b, 64);
@@ -121,7 +121,7 @@ CASE(span__unregistered_fails, "Two phases over memory not registered: EPERM, an
 
 CASE(registered__tells, "Whether memory is registered can be told, and unregistering works")
 {
-	struct bed b;
+	static struct bed b;
 
 	bed_make(&b, 64);
 	ATF_CHECK_EQ(0, scan_registered(&b.scan, b.area.start, b.area.end));
@@ -136,7 +136,7 @@ CASE(registered__tells, "Whether memory is registered can be told, and unregiste
 
 CASE(verify__unarmed_is_an_error, "When nothing that exists can be armed setting up has failed")
 {
-	struct bed b;
+	static struct bed b;
 
 	bed_make(&b, 64);
 	bed_write(&b, 0, 8, 1);
@@ -150,7 +150,7 @@ CASE(verify__unarmed_is_an_error, "When nothing that exists can be armed setting
 
 CASE(verify__up_to_the_last_vma, "Verifying up to the highest mapping works on every processor")
 {
-	struct bed b;
+	static struct bed b;
 	struct maps *m;
 	struct maps_entry e;
 	uint64_t end = 0;
@@ -168,7 +168,7 @@ CASE(verify__up_to_the_last_vma, "Verifying up to the highest mapping works on e
 
 CASE(count__bad_range, "A range that is reversed or not aligned is an error, not a count")
 {
-	struct bed b;
+	static struct bed b;
 	int64_t rc;
 
 	bed_make(&b, 1);
@@ -179,7 +179,7 @@ CASE(count__bad_range, "A range that is reversed or not aligned is an error, not
 
 CASE(vector__four_regions, "With room for four regions a call, 32 runs are all reported and armed")
 {
-	struct bed b;
+	static struct bed b;
 
 	bed_make(&b, 256);
 	bed_write(&b, 0, 256, 1);
@@ -197,7 +197,7 @@ CASE(vector__four_regions, "With room for four regions a call, 32 runs are all r
 
 CASE(runs__full_in_the_middle, "When the runs are full the scan goes on where it was, losing none")
 {
-	struct bed b;
+	static struct bed b;
 	size_t pages = 6 * SCAN_VEC;
 
 	bed_make(&b, 2 * pages);
@@ -214,7 +214,7 @@ CASE(runs__full_in_the_middle, "When the runs are full the scan goes on where it
 
 CASE(holes__stay_unarmed, "A scan of memory with holes arms none of them, and counts what exists")
 {
-	struct bed b;
+	static struct bed b;
 
 	bed_make(&b, 4096);
 	bed_write(&b, 0, 100, 1);
@@ -231,7 +231,7 @@ CASE(holes__stay_unarmed, "A scan of memory with holes arms none of them, and co
 
 CASE(zero__pages_are_not_data, "Pages only read are no data: neither reported nor armed")
 {
-	struct bed b;
+	static struct bed b;
 	volatile char c;
 
 	bed_make(&b, 64);
@@ -247,7 +247,7 @@ CASE(zero__pages_are_not_data, "Pages only read are no data: neither reported no
 
 CASE(gap__merging_changes_nothing, "Near candidates are scanned in one call, with the same result")
 {
-	struct bed b;
+	static struct bed b;
 
 	bed_make(&b, 4096);
 	bed_write(&b, 0, 4096, 1);
@@ -267,7 +267,7 @@ CASE(gap__merging_changes_nothing, "Near candidates are scanned in one call, wit
 CASE(span__splits_at_borders,
      "Over two areas that touch, runs and counts are split where they meet")
 {
-	struct bed b;
+	static struct bed b;
 	struct area halves[2];
 	uint64_t pos;
 
@@ -289,7 +289,7 @@ CASE(span__splits_at_borders,
 
 CASE(filter__without_rearming, "The filter may read without arming: the same is read again")
 {
-	struct bed b;
+	static struct bed b;
 	uint64_t n = 0, pos;
 
 	bed_make(&b, 64);
@@ -308,7 +308,7 @@ CASE(filter__without_rearming, "The filter may read without arming: the same is 
 
 CASE(baseline__small_vector, "The first arming goes on behind a full vector too")
 {
-	struct bed b;
+	static struct bed b;
 
 	bed_make(&b, 256);
 	bed_write(&b, 0, 128, 2);
@@ -323,7 +323,7 @@ CASE(count__more_runs_than_the_kernel_collects,
      "600 and 1,500 runs are counted once each: walk_end is that of the whole walk")
 {
 	static const size_t n_runs[] = { 511, 512, 513, 600, 1500 };
-	struct bed b;
+	static struct bed b;
 
 	bed_make(&b, 4096);
 	bed_write(&b, 0, 4096, 1);
