@@ -1,6 +1,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -8,15 +9,15 @@
 #include "truth.h"
 #include "workload.h"
 
-#define TRUTH_MAX	256
+#define TRUTH_MAX 256
 
 struct truth {
 	uint64_t start, bytes, n_pages;
-	_Atomic uint64_t *words;	/* NULL: the slot is free */
+	_Atomic uint64_t *words; /* NULL: the slot is free */
 };
 
 static struct truth truths[TRUTH_MAX];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* slots, not bits */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* slots, not bits */
 static _Atomic uint64_t total_bytes;
 
 static uint64_t n_words(const struct truth *t)
@@ -88,9 +89,10 @@ static json_t *take_runs(struct truth *t, uint64_t page_bytes, uint64_t *n_pages
 		if (set && !in_run)
 			begin = i;
 		if (!set && in_run) {
-			json_array_append_new(runs, json_pack("{s:o, s:I}", "start",
-				address(t->start + begin * page_bytes), "pages",
-				(json_int_t)(i - begin)));
+			json_array_append_new(runs,
+					      json_pack("{s:o, s:I}", "start",
+							address(t->start + begin * page_bytes),
+							"pages", (json_int_t)(i - begin)));
 			*n_pages += i - begin;
 		}
 		in_run = set;
@@ -106,6 +108,15 @@ static json_t *buffer_json(struct truth *t, uint64_t page_bytes, uint64_t *n_pag
 			 address(t->start + t->n_pages * page_bytes), "written", runs);
 }
 
+/* Processor time of all threads so far: what the work itself took. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 void truth_report(const struct workload *w, FILE *out)
 {
 	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE), n_pages = 0;
@@ -114,15 +125,15 @@ void truth_report(const struct workload *w, FILE *out)
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < TRUTH_MAX; i++)
 		if (truths[i].words)
-			json_array_append_new(buffers, buffer_json(&truths[i], page_bytes,
-								   &n_pages));
+			json_array_append_new(buffers,
+					      buffer_json(&truths[i], page_bytes, &n_pages));
 	pthread_mutex_unlock(&lock);
-	all = json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:o}", "workload", w->name,
-			"pid", (int)getpid(), "seed", (json_int_t)w->seed,
-			"elapsed_ns", (json_int_t)(workload_now_ns() - w->start_ns),
-			"bytes_written", (json_int_t)truth_bytes(),
-			"page_bytes", (json_int_t)page_bytes,
-			"written_pages", (json_int_t)n_pages, "buffers", buffers);
+	all = json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "workload", w->name, "pid",
+			(int)getpid(), "seed", (json_int_t)w->seed, "elapsed_ns",
+			(json_int_t)(workload_now_ns() - w->start_ns), "cpu_ns",
+			(json_int_t)cpu_ns(), "bytes_written", (json_int_t)truth_bytes(),
+			"page_bytes", (json_int_t)page_bytes, "written_pages", (json_int_t)n_pages,
+			"buffers", buffers);
 	if (all)
 		json_dumpf(all, out, JSON_COMPACT);
 	fputc('\n', out);
