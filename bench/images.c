@@ -26,11 +26,11 @@
 #include "criu/images.h"
 #include "wprof.h"
 
-#define BASE		0x7f0000000000u
-#define RUN		16		/* pages of an entry */
-#define ROUNDS_MAX	64
-#define TARGET_RATIO	1.3
-#define TARGET_GROWTH	1024		/* KiB */
+#define BASE	      0x7f0000000000u
+#define RUN	      16 /* pages of an entry */
+#define ROUNDS_MAX    64
+#define TARGET_RATIO  1.3
+#define TARGET_GROWTH 1024 /* KiB */
 
 static void die(const char *what)
 {
@@ -95,7 +95,8 @@ static void make_dump(uint64_t pages)
 		/* a page apart, so that no two entries touch */
 		struct pm_entry e = {
 			.start = BASE + (i / RUN * (RUN + 1)) * pm_page_bytes(),
-			.n_pages = RUN, .flags = PE_PRESENT,
+			.n_pages = RUN,
+			.flags = PE_PRESENT,
 		};
 
 		pm_out_entry(out, 2, &e);
@@ -147,7 +148,11 @@ static void rewrite(const struct wprof_ranges *hot)
 {
 	struct wprof_images_hot all = { .ranges = hot };
 	struct wprof_images_ship o = {
-		.size = sizeof(o), .full = "full", .ship = "out", .hot = &all, .n_hot = 1,
+		.size = sizeof(o),
+		.full = "full",
+		.ship = "out",
+		.hot = &all,
+		.n_hot = 1,
 	};
 	struct wprof_why why;
 
@@ -160,7 +165,10 @@ static void rewrite(const struct wprof_ranges *hot)
 static void remove_out(void)
 {
 	static const char *const names[] = {
-		"out/inventory.img", "out/pagemap-1.img", "out/pages-1.img", "out/withheld.wprof",
+		"out/inventory.img",
+		"out/pagemap-1.img",
+		"out/pages-1.img",
+		"out/withheld.wprof",
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -229,7 +237,8 @@ int main(int argc, char **argv)
 	snprintf(dir, sizeof(dir), "%s/images-bench.XXXXXX", tmp ? tmp : "/var/tmp");
 	if (!mkdtemp(dir) || chdir(dir))
 		die(dir);
-	puts("   images  scene              copy ms   ours ms   ratio  peak KiB  (targets: 1.3, 1 MiB "
+	puts("   images  scene              copy ms   ours ms   ratio  peak KiB  (targets: 1.3, 1 "
+	     "MiB "
 	     "growth)");
 	for (unsigned long mib = 64; mib <= largest; mib *= 8) {
 		make_dump((uint64_t)mib << 8);

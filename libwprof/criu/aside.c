@@ -146,7 +146,8 @@ static int aside_claim(struct aside *aside, struct wprof_why *why)
 	if (dir_has(aside->fd, IMG_UNFINISHED) || dir_has(aside->fd, IMG_RECORD)) {
 		rc = clear_dir(aside->fd);
 		return rc ? why_system(why, rc, "%s: left by a run that stopped; remove it",
-				       aside->partial) : 0;
+				       aside->partial)
+			  : 0;
 	}
 	rc = dir_empty(aside->fd);
 	if (rc < 0)
@@ -165,8 +166,8 @@ static int aside_take(struct aside *aside, struct wprof_why *why)
 		return why_system(why, -errno, "%s", aside->partial);
 	aside->fd = openat(aside->above, aside->partial,
 			   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	rc = aside->fd < 0 ? why_system(why, -errno, "%s", aside->partial) :
-			     aside_claim(aside, why);
+	rc = aside->fd < 0 ? why_system(why, -errno, "%s", aside->partial)
+			   : aside_claim(aside, why);
 	if (!rc)
 		return 0;
 	/* not ours: nothing in it may be cleared */

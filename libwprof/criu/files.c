@@ -47,8 +47,8 @@ static int entry_counts(const struct level *level, const char *name, struct wpro
 	if (fstatat(level->fd, name, &st, AT_SYMLINK_NOFOLLOW))
 		return why_system(why, -errno, "%s/%s", level->dir, name);
 	if (S_ISLNK(st.st_mode))
-		return why_set(why, WPROF_OUTSIDE,
-			       "%s/%s: a symbolic link; only files belong here", level->dir, name);
+		return why_set(why, WPROF_OUTSIDE, "%s/%s: a symbolic link; only files belong here",
+			       level->dir, name);
 	return S_ISREG(st.st_mode);
 }
 
@@ -68,8 +68,7 @@ static int files_add(struct files *files, const char *name)
 	return 0;
 }
 
-static int read_names(const struct level *level, DIR *d, struct files *files,
-		      struct wprof_why *why)
+static int read_names(const struct level *level, DIR *d, struct files *files, struct wprof_why *why)
 {
 	struct dirent *entry;
 	int rc;
@@ -195,22 +194,24 @@ int level_pages(const struct level *level, uint32_t pages_id, uint64_t need, boo
 	snprintf(name, sizeof(name), "pages-%" PRIu32 ".img", pages_id);
 	fd = img_open_regular(level->fd, level->dir, name, why);
 	if (fd == -ENOENT && need && need != IMG_ANY)
-		return why_set(why, WPROF_BAD_IMAGE, "%s/%s: missing; a pagemap has %" PRIu64
-			       " pages there", level->dir, name, need / pm_page_bytes());
+		return why_set(why, WPROF_BAD_IMAGE,
+			       "%s/%s: missing; a pagemap has %" PRIu64 " pages there", level->dir,
+			       name, need / pm_page_bytes());
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st))
 		rc = why_system(why, -errno, "%s/%s", level->dir, name);
 	else if (need != IMG_ANY && (uint64_t)st.st_size != need)
 		rc = why_set(why, WPROF_BAD_IMAGE,
-			     "%s/%s: %llu bytes where its pagemap has %" PRIu64 "%s", level->dir, name,
-			     (unsigned long long)st.st_size, need,
+			     "%s/%s: %llu bytes where its pagemap has %" PRIu64 "%s", level->dir,
+			     name, (unsigned long long)st.st_size, need,
 			     (uint64_t)st.st_size < need ? ": truncated" : "");
 	else if (!sparse && punched(fd, (uint64_t)st.st_size))
-		rc = why_set(why, WPROF_PUNCHED,
-			     "%s/%s has holes: data were punched out, as --auto-dedup and criu dedup "
-			     "do (if it is a sparse copy, say so)",
-			     level->dir, name);
+		rc = why_set(
+			why, WPROF_PUNCHED,
+			"%s/%s has holes: data were punched out, as --auto-dedup and criu dedup "
+			"do (if it is a sparse copy, say so)",
+			level->dir, name);
 	if (!rc)
 		return fd;
 	close(fd);

@@ -91,7 +91,8 @@ static int in_magic(struct img_in *in, const uint32_t *magic, size_t n, struct w
 		if (have < 4)
 			return img_bad(in, why, "the file ends within its head");
 		if (get_u32(in->buf + in->at) != magic[i])
-			return img_bad(in, why, "not an image of this kind: magic 0x%08x, not 0x%08x",
+			return img_bad(in, why,
+				       "not an image of this kind: magic 0x%08x, not 0x%08x",
 				       get_u32(in->buf + in->at), magic[i]);
 		in->at += 4;
 	}

@@ -249,8 +249,8 @@ struct check {
 	const struct wprof_images_map *map;
 	struct wprof_images_verdict *verdict;
 	wprof_images_lost_fn fn;
-	void *arg;			/* of fn */
-	struct wprof_images_lost lost;	/* to be told; empty: none */
+	void *arg;		       /* of fn */
+	struct wprof_images_lost lost; /* to be told; empty: none */
 };
 
 static void tell_lost(struct check *c)
@@ -272,7 +272,10 @@ static void add_lost(struct check *c, uint64_t start, const struct found *at)
 	}
 	tell_lost(c);
 	*last = (struct wprof_images_lost){
-		.map = c->map, .range = { start, end }, .level = at->level, .reason = at->lost,
+		.map = c->map,
+		.range = { start, end },
+		.level = at->level,
+		.reason = at->lost,
 	};
 }
 

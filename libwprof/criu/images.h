@@ -23,41 +23,41 @@
 
 #include "why.h"
 
-#define IMG_MAGIC_COMMON	0x54564319u
-#define IMG_MAGIC_SERVICE	0x55105940u
-#define IMG_MAGIC_PAGEMAP	0x56084025u
-#define IMG_MAGIC_INVENTORY	0x58313116u
-#define IMG_MAGIC_STATS		0x57093306u
+#define IMG_MAGIC_COMMON    0x54564319u
+#define IMG_MAGIC_SERVICE   0x55105940u
+#define IMG_MAGIC_PAGEMAP   0x56084025u
+#define IMG_MAGIC_INVENTORY 0x58313116u
+#define IMG_MAGIC_STATS	    0x57093306u
 
-#define IMG_PARENT		"parent"
-#define IMG_INVENTORY		"inventory.img"
-#define IMG_STATS		"stats-dump"
+#define IMG_PARENT     "parent"
+#define IMG_INVENTORY  "inventory.img"
+#define IMG_STATS      "stats-dump"
 /** in a directory that is being made, and gone once it is whole */
-#define IMG_UNFINISHED		"unfinished.wprof"
+#define IMG_UNFINISHED "unfinished.wprof"
 /** what was withheld from a shipped level */
-#define IMG_RECORD		"withheld.wprof"
+#define IMG_RECORD     "withheld.wprof"
 
-#define IMG_NAME_MAX		64
+#define IMG_NAME_MAX 64
 
 /* ---- image_io.c ----------------------------------------------------------- */
 
 /** IMG_MESSAGE_MAX - no message read here is larger; an entry has 40 bytes */
-#define IMG_MESSAGE_MAX		(16u << 10)
+#define IMG_MESSAGE_MAX (16u << 10)
 
 /** struct img_in - a file of messages being read */
 struct img_in {
 	int fd;
-	uint32_t at, have;		/* in buf */
+	uint32_t at, have; /* in buf */
 	uint64_t n_messages;
 	char name[IMG_NAME_MAX];
-	const char *dir;		/* for errors; the level's */
+	const char *dir; /* for errors; the level's */
 	uint8_t buf[2 * IMG_MESSAGE_MAX];
 };
 
 /** struct img_out - a file being written; the first error stays */
 struct img_out {
 	int fd;
-	int error;			/* negative errno */
+	int error; /* negative errno */
 	uint32_t have;
 	uint64_t bytes;
 	char name[IMG_NAME_MAX];
@@ -105,24 +105,24 @@ int img_move(int in_fd, uint64_t from, uint64_t len, int out_fd);
 
 /* ---- pagemap.c -------------------------------------------------------------- */
 
-#define PE_PARENT	(1u << 0)	/* the data are in the level below */
-#define PE_LAZY		(1u << 1)	/* may be restored lazily */
-#define PE_PRESENT	(1u << 2)	/* the data are in this level's pages file */
+#define PE_PARENT  (1u << 0) /* the data are in the level below */
+#define PE_LAZY	   (1u << 1) /* may be restored lazily */
+#define PE_PRESENT (1u << 2) /* the data are in this level's pages file */
 
 struct pm_entry {
 	uint64_t start, n_pages;
 	uint32_t flags;
-	bool in_parent;			/* the old way of saying PE_PARENT was used */
+	bool in_parent; /* the old way of saying PE_PARENT was used */
 };
 
 /** struct pm_in - a pagemap file being read; it moves forward only */
 struct pm_in {
 	struct img_in *in;
 	uint32_t pages_id;
-	uint32_t layout;		/* 1: count in field 2, 2: in field 5, 0: none yet */
-	struct pm_entry e;		/* the current entry, once pm_next() gave 1 */
-	uint64_t end;			/* of it, in bytes */
-	uint64_t offset;		/* of its data in the pages file, if PE_PRESENT */
+	uint32_t layout;   /* 1: count in field 2, 2: in field 5, 0: none yet */
+	struct pm_entry e; /* the current entry, once pm_next() gave 1 */
+	uint64_t end;	   /* of it, in bytes */
+	uint64_t offset;   /* of its data in the pages file, if PE_PRESENT */
 	uint64_t next_offset;
 	bool eof;
 };
@@ -150,10 +150,10 @@ uint64_t pm_page_bytes(void);
 
 /** struct level - one dump */
 struct level {
-	int fd;				/* its directory */
-	char *dir;			/* its path, for people */
-	char *parent;			/* text of its link; NULL: none */
-	unsigned int depth;		/* directories its link may still go up */
+	int fd;		    /* its directory */
+	char *dir;	    /* its path, for people */
+	char *parent;	    /* text of its link; NULL: none */
+	unsigned int depth; /* directories its link may still go up */
 	dev_t dev;
 	ino_t ino;
 	uint64_t uptime_us;
@@ -174,7 +174,7 @@ int level_depth(int fd, const char *dir, const char *root, unsigned int *depth,
 void level_close(struct level *level);
 
 enum file_kind {
-	FILE_PAGEMAP,			/* of a process */
+	FILE_PAGEMAP, /* of a process */
 	FILE_PAGEMAP_SHARED,
 	FILE_PAGES,
 	FILE_RECORD,
@@ -184,7 +184,7 @@ enum file_kind {
 /** struct file - a regular file of a level */
 struct file {
 	enum file_kind kind;
-	uint64_t id;			/* of pagemaps and pages files */
+	uint64_t id; /* of pagemaps and pages files */
 	char name[256];
 };
 
@@ -209,7 +209,7 @@ int level_identity(const struct level *level, const struct files *files, uint64_
  *
  * Return: a descriptor, -ENOENT where there is none and none is needed, an error.
  */
-#define IMG_ANY			UINT64_MAX
+#define IMG_ANY UINT64_MAX
 int level_pages(const struct level *level, uint32_t pages_id, uint64_t need, bool sparse,
 		struct wprof_why *why);
 
@@ -232,17 +232,17 @@ void chain_close(struct chain *chain);
 struct finder {
 	const struct chain *chain;
 	char name[IMG_NAME_MAX];
-	struct pm_in *pm;		/* for each level; unopened: in is NULL */
-	bool *looked;			/* the level was looked at */
+	struct pm_in *pm; /* for each level; unopened: in is NULL */
+	bool *looked;	  /* the level was looked at */
 };
 
 /** struct found - where consecutive pages are, or why they are not */
 struct found {
 	uint64_t n_pages;
-	size_t level;			/* with data, or where the search ended */
-	uint64_t offset;		/* in its pages file */
+	size_t level;	 /* with data, or where the search ended */
+	uint64_t offset; /* in its pages file */
 	uint32_t pages_id;
-	const char *lost;		/* NULL: found */
+	const char *lost; /* NULL: found */
 };
 
 int finder_open(struct finder *finder, const struct chain *chain, const char *name);
@@ -260,8 +260,8 @@ int finder_find(struct finder *finder, uint64_t address, uint64_t n_pages, struc
 
 /** struct record - the head and tail of a level's record */
 struct record {
-	enum wprof_images_state state;	/* WPROF_IMAGES_PLAIN: no record */
-	uint64_t source;		/* level_identity() of the dump it was made from */
+	enum wprof_images_state state; /* WPROF_IMAGES_PLAIN: no record */
+	uint64_t source;	       /* level_identity() of the dump it was made from */
 };
 
 typedef int (*record_fn)(uint64_t id, const struct wprof_range *range, void *arg);
@@ -277,11 +277,11 @@ void record_tail(struct img_out *out);
 
 /** struct aside - a directory being made beside the place where it will stand */
 struct aside {
-	int above;			/* the directory both names are in */
-	int fd;				/* the new directory */
+	int above; /* the directory both names are in */
+	int fd;	   /* the new directory */
 	char *name, *partial;
 	bool sync;
-	uint64_t bytes;			/* of the files that were closed */
+	uint64_t bytes; /* of the files that were closed */
 };
 
 int aside_open(struct aside *aside, const char *path, bool sync, struct wprof_why *why);
@@ -298,11 +298,11 @@ void aside_close(struct aside *aside);
 /** struct ship - one level being made */
 struct ship {
 	const struct wprof_images_ship *opts;
-	bool fill;			/* complete: nothing is withheld, all is filled in */
+	bool fill; /* complete: nothing is withheld, all is filled in */
 	bool sparse;
-	struct chain full;		/* the dump and what is below it */
-	struct files files;		/* of the dump */
-	struct level below;		/* the shipped level below; fd -1: none */
+	struct chain full;  /* the dump and what is below it */
+	struct files files; /* of the dump */
+	struct level below; /* the shipped level below; fd -1: none */
 	struct aside aside;
 	struct img_out record;
 	struct wprof_images_shipped sum;

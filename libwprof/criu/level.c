@@ -21,7 +21,7 @@
 #include "inventory.pb-c.h"
 
 /* how far up the parent link of a chain may go when no root is named */
-#define DEFAULT_DEPTH	2
+#define DEFAULT_DEPTH 2
 
 /* How many directories @fd is below the one with @root's number; -EINVAL. */
 static int count_up(int fd, const struct stat *root, unsigned int *depth)
@@ -125,7 +125,8 @@ static int read_inventory(struct level *level, struct wprof_why *why)
 	rc = img_in_open(level->fd, level->dir, IMG_INVENTORY, magic, 1, &in, why);
 	if (rc == -ENOENT)
 		return why_set(why, WPROF_HALF_MADE,
-			       "%s: no " IMG_INVENTORY ": not a directory of CRIU images, or the dump "
+			       "%s: no " IMG_INVENTORY
+			       ": not a directory of CRIU images, or the dump "
 			       "did not finish",
 			       level->dir);
 	if (rc)
@@ -167,10 +168,11 @@ static int level_check(struct level *level, struct wprof_why *why)
 	int rc;
 
 	if (!fstatat(level->fd, IMG_UNFINISHED, &st, AT_SYMLINK_NOFOLLOW))
-		return why_set(why, WPROF_HALF_MADE,
-			       "%s: half made: the run that wrote it was stopped; remove it and run "
-			       "again",
-			       level->dir);
+		return why_set(
+			why, WPROF_HALF_MADE,
+			"%s: half made: the run that wrote it was stopped; remove it and run "
+			"again",
+			level->dir);
 	if (fstat(level->fd, &st))
 		return why_system(why, -errno, "%s", level->dir);
 	level->dev = st.st_dev;

@@ -119,7 +119,8 @@ static int take_place(struct pm_in *pm, uint64_t vaddr, uint64_t floor, struct w
 		return img_bad(pm->in, why, "address 0x%" PRIx64 " is no page boundary", vaddr);
 	if (__builtin_mul_overflow(pm->e.n_pages, page, &bytes) ||
 	    __builtin_add_overflow(vaddr, bytes, &end) || end > INT64_MAX)
-		return img_bad(pm->in, why, "%" PRIu64 " pages at 0x%" PRIx64 " go beyond any memory",
+		return img_bad(pm->in, why,
+			       "%" PRIu64 " pages at 0x%" PRIx64 " go beyond any memory",
 			       pm->e.n_pages, vaddr);
 	if (vaddr < floor)
 		return img_bad(pm->in, why, "0x%" PRIx64 " overlaps or precedes the entry before",
@@ -185,8 +186,8 @@ void pm_out_head(struct img_out *out, uint32_t pages_id)
 
 	head.pages_id = pages_id;
 	img_out_magic(out, pm_magic, 2);
-	img__pagemap_head__pack(&head, img_out_message(out,
-						       img__pagemap_head__get_packed_size(&head)));
+	img__pagemap_head__pack(&head,
+				img_out_message(out, img__pagemap_head__get_packed_size(&head)));
 }
 
 /*
@@ -204,6 +205,5 @@ void pm_out_entry(struct img_out *out, uint32_t layout, const struct pm_entry *e
 	m.has_flags = true;
 	m.flags = e->flags;
 	m.has_in_parent = m.in_parent = e->in_parent && e->flags & PE_PARENT;
-	img__pagemap_entry__pack(&m, img_out_message(out,
-						     img__pagemap_entry__get_packed_size(&m)));
+	img__pagemap_entry__pack(&m, img_out_message(out, img__pagemap_entry__get_packed_size(&m)));
 }

@@ -53,8 +53,9 @@ static bool parse_head(const char *line, struct record *record)
 	char state[16];
 	int end = 0;
 
-	if (sscanf(line, "wprof-withheld %u %15s %" SCNx64 "\n%n", &version, state,
-		   &record->source, &end) != 3 || line[end] || version != 1)
+	if (sscanf(line, "wprof-withheld %u %15s %" SCNx64 "\n%n", &version, state, &record->source,
+		   &end) != 3 ||
+	    line[end] || version != 1)
 		return false;
 	record->state = WPROF_IMAGES_WITHHELD;
 	if (!strcmp(state, state_names[WPROF_IMAGES_COMPLETE]))
@@ -69,8 +70,9 @@ static bool parse_range(const char *line, uint64_t *id, struct wprof_range *last
 	uint64_t who;
 	int end = 0;
 
-	if (sscanf(line, "%" SCNu64 " %" SCNx64 " %" SCNx64 "\n%n", &who, &r.start, &r.end,
-		   &end) != 3 || line[end])
+	if (sscanf(line, "%" SCNu64 " %" SCNx64 " %" SCNx64 "\n%n", &who, &r.start, &r.end, &end) !=
+		    3 ||
+	    line[end])
 		return false;
 	if (r.start >= r.end || (r.start | r.end) % pm_page_bytes() || who < *id ||
 	    (who == *id && r.start < last->end))

@@ -18,7 +18,7 @@
 
 #include "criu/images.h"
 
-#define KNOWN_FLAGS	(WPROF_IMAGES_SPARSE | WPROF_IMAGES_NO_SYNC)
+#define KNOWN_FLAGS (WPROF_IMAGES_SPARSE | WPROF_IMAGES_NO_SYNC)
 
 static int by_number(const void *a, const void *b)
 {
@@ -129,8 +129,10 @@ static int parent_link(const struct ship *ship, char **out, struct wprof_why *wh
 	if (!link)
 		return 0;
 	if (!want && !strcmp(link, IMG_PARENT))
-		return why_system(why, -EINVAL, "%s holds its parent itself: say which one the "
-				  "copy should have", ship->full.level[0].dir);
+		return why_system(why, -EINVAL,
+				  "%s holds its parent itself: say which one the "
+				  "copy should have",
+				  ship->full.level[0].dir);
 	if (!realpath(ship->opts->full, full))
 		return why_system(why, -errno, "%s", ship->opts->full);
 	last = last_part(link);
@@ -168,9 +170,10 @@ static int check_parent(struct ship *ship, struct wprof_why *why)
 		files_free(&files);
 	}
 	if (!rc && have != want)
-		rc = why_set(why, WPROF_OTHER_CHAIN,
-			     "%s was not made from %s: name its parent, or make the levels in order",
-			     ship->below.dir, full->dir);
+		rc = why_set(
+			why, WPROF_OTHER_CHAIN,
+			"%s was not made from %s: name its parent, or make the levels in order",
+			ship->below.dir, full->dir);
 	return rc;
 }
 
@@ -300,8 +303,7 @@ static int ship_make(struct ship *ship, struct wprof_why *why)
 	return rc ? rc : aside_commit(&ship->aside, replace, why);
 }
 
-static int ship_run(struct ship *ship, struct wprof_images_shipped *shipped,
-		    struct wprof_why *why)
+static int ship_run(struct ship *ship, struct wprof_images_shipped *shipped, struct wprof_why *why)
 {
 	int saved = errno, rc;
 

@@ -45,21 +45,21 @@ struct source {
 	int fd;
 	size_t level;
 	uint32_t pages_id;
-	uint64_t from, len;		/* to be moved, when more cannot be joined */
+	uint64_t from, len; /* to be moved, when more cannot be joined */
 };
 
 /** struct job - one process of the level */
 struct job {
 	struct ship *ship;
 	const struct file *file;
-	const struct wprof_range *hot;	/* not yet passed */
+	const struct wprof_range *hot; /* not yet passed */
 	size_t n_hot;
-	struct pm_in in;		/* of the dump */
-	struct pm_in below;		/* of the shipped level below; in NULL: none */
-	struct finder finder;		/* in the full chain */
+	struct pm_in in;      /* of the dump */
+	struct pm_in below;   /* of the shipped level below; in NULL: none */
+	struct finder finder; /* in the full chain */
 	struct source source;
-	struct pm_entry e;		/* to be written; no pages: none */
-	struct wprof_range withheld;	/* to be recorded; empty: none */
+	struct pm_entry e;	     /* to be written; no pages: none */
+	struct wprof_range withheld; /* to be recorded; empty: none */
 	struct img_out *pagemap;
 	int pages_fd;
 	const char *pages_name;
@@ -320,8 +320,7 @@ static int job_inputs(struct job *job, struct wprof_why *why)
 	if (rc == -ENOENT)
 		why_system(why, rc, "%s/%s", level->dir, job->file->name);
 	if (!rc && ship->below.fd >= 0) {
-		rc = pm_in_open(ship->below.fd, ship->below.dir, job->file->name, &job->below,
-				why);
+		rc = pm_in_open(ship->below.fd, ship->below.dir, job->file->name, &job->below, why);
 		if (rc == -ENOENT)
 			rc = 0;
 	}
@@ -341,12 +340,13 @@ static int job_outputs(struct job *job, struct wprof_why *why)
 
 	(void)!fstat(job->in.in->fd, &st);
 	job->pagemap = malloc(sizeof(*job->pagemap));
-	rc = !job->pagemap ? -ENOMEM :
-		img_out_open(job->pagemap, aside->fd, job->file->name, st.st_mode & 0777);
+	rc = !job->pagemap
+		     ? -ENOMEM
+		     : img_out_open(job->pagemap, aside->fd, job->file->name, st.st_mode & 0777);
 	if (rc)
 		return why_system(why, rc, "%s/%s", aside->partial, job->file->name);
-	job->pages_fd = openat(aside->fd, job->pages_name,
-			       O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0777);
+	job->pages_fd = openat(aside->fd, job->pages_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+			       st.st_mode & 0777);
 	if (job->pages_fd < 0)
 		return why_system(why, -errno, "%s/%s", aside->partial, job->pages_name);
 	pm_out_head(job->pagemap, job->in.pages_id);

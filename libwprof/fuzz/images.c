@@ -20,7 +20,7 @@
 #include "criu/images.h"
 #include "wprof.h"
 
-#define MOST_DATA	(1u << 20)
+#define MOST_DATA (1u << 20)
 
 struct piece {
 	const uint8_t *data;
@@ -147,8 +147,12 @@ static void ship(uint8_t flags)
 	static const struct wprof_range hot = { 0x401000, 0x404000 };
 	struct wprof_images_hot all = { 0 };
 	struct wprof_images_ship o = {
-		.size = sizeof(o), .flags = WPROF_IMAGES_SPARSE | WPROF_IMAGES_NO_SYNC,
-		.full = "full-1", .ship = "ship-1", .hot = &all, .n_hot = 1,
+		.size = sizeof(o),
+		.flags = WPROF_IMAGES_SPARSE | WPROF_IMAGES_NO_SYNC,
+		.full = "full-1",
+		.ship = "ship-1",
+		.hot = &all,
+		.n_hot = 1,
 	};
 	struct wprof_ranges *set;
 	int rc;

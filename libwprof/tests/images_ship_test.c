@@ -16,10 +16,10 @@
 #include "tests/imgkit.h"
 #include "wprof.h"
 
-#define BASE	0x7f0000000000u
-#define PAGES	96
-#define TASKS	2
-#define LEVELS	6
+#define BASE   0x7f0000000000u
+#define PAGES  96
+#define TASKS  2
+#define LEVELS 6
 
 static uint64_t address(size_t page)
 {
@@ -62,7 +62,11 @@ static int withhold(const char *full, const char *ship, const struct wprof_range
 {
 	struct wprof_images_hot one = { .ranges = hot };
 	struct wprof_images_ship opts = {
-		.size = sizeof(opts), .full = full, .ship = ship, .hot = &one, .n_hot = 1,
+		.size = sizeof(opts),
+		.full = full,
+		.ship = ship,
+		.hot = &one,
+		.n_hot = 1,
 	};
 
 	return wprof_images_withhold(&opts, shipped, why);
@@ -85,12 +89,13 @@ static void require_nothing_left(const char *ship)
 	ATF_REQUIRE_MSG(access(partial, F_OK) && errno == ENOENT, "%s is there", partial);
 }
 
-#define REQUIRE_REFUSED(call, code, reason_, word) do {				\
-	int rc_ = (call);							\
-	ATF_REQUIRE_EQ_MSG(rc_, code, "%d: %s", rc_, why.text);			\
-	ATF_REQUIRE_EQ_MSG(why.reason, reason_, "%d: %s", why.reason, why.text);	\
-	ATF_REQUIRE_MSG(strstr(why.text, word), "%s", why.text);		\
-} while (0)
+#define REQUIRE_REFUSED(call, code, reason_, word)                                       \
+	do {                                                                             \
+		int rc_ = (call);                                                        \
+		ATF_REQUIRE_EQ_MSG(rc_, code, "%d: %s", rc_, why.text);                  \
+		ATF_REQUIRE_EQ_MSG(why.reason, reason_, "%d: %s", why.reason, why.text); \
+		ATF_REQUIRE_MSG(strstr(why.text, word), "%s", why.text);                 \
+	} while (0)
 
 /* Two full levels, "1" and "2", the second of holes only. */
 static void two_levels(void)
@@ -104,12 +109,16 @@ static void two_levels(void)
 ATF_TC(withhold__refuses_options);
 ATF_TC_HEAD(withhold__refuses_options, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "Missing directories, unknown flags and options are refused");
+	atf_tc_set_md_var(tc, "descr",
+			  "Missing directories, unknown flags and options are refused");
 }
 ATF_TC_BODY(withhold__refuses_options, tc)
 {
 	struct wprof_images_ship o = { .size = sizeof(o), .full = "1", .ship = "s" };
-	struct { struct wprof_images_ship o; long more; } newer = { .o = o, .more = 1 };
+	struct {
+		struct wprof_images_ship o;
+		long more;
+	} newer = { .o = o, .more = 1 };
 	struct wprof_images_hot hot = { 0 };
 	struct wprof_why why;
 
@@ -163,7 +172,8 @@ ATF_TC_BODY(withhold__refuses_what_is_in_the_way, tc)
 ATF_TC(withhold__refuses_a_second_run);
 ATF_TC_HEAD(withhold__refuses_a_second_run, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "A level that another run is making right now is left to it");
+	atf_tc_set_md_var(tc, "descr",
+			  "A level that another run is making right now is left to it");
 }
 ATF_TC_BODY(withhold__refuses_a_second_run, tc)
 {
@@ -207,13 +217,11 @@ ATF_TC_BODY(withhold__refuses_another_chain, tc)
 	REQUIRE_REFUSED(wprof_images_withhold(&o, NULL, &why), -EXDEV, WPROF_OUTSIDE,
 			"not relative");
 	o.parent = "../../../1";
-	REQUIRE_REFUSED(wprof_images_withhold(&o, NULL, &why), -EXDEV, WPROF_OUTSIDE,
-			"leads out");
+	REQUIRE_REFUSED(wprof_images_withhold(&o, NULL, &why), -EXDEV, WPROF_OUTSIDE, "leads out");
 	require_nothing_left("s2");
 	o.full = "1";
 	o.parent = "../1";
-	REQUIRE_REFUSED(wprof_images_withhold(&o, NULL, &why), -EINVAL, WPROF_SYSTEM,
-			"no parent");
+	REQUIRE_REFUSED(wprof_images_withhold(&o, NULL, &why), -EINVAL, WPROF_SYSTEM, "no parent");
 	wprof_ranges_free(hot);
 }
 
@@ -241,8 +249,9 @@ ATF_TC_HEAD(withhold__refuses_auto_dedup, tc)
 }
 ATF_TC_BODY(withhold__refuses_auto_dedup, tc)
 {
-	struct wprof_images_ship o = { .size = sizeof(o), .full = "2", .ship = "s2",
-				       .parent = "../1" };
+	struct wprof_images_ship o = {
+		.size = sizeof(o), .full = "2", .ship = "s2", .parent = "../1"
+	};
 	struct wprof_why why;
 	int fd;
 
@@ -298,10 +307,13 @@ ATF_TC_BODY(complete__refuses_what_does_not_resolve, tc)
 	simple_level("2", "../1", KIT_PARENT, 200);
 	ATF_REQUIRE_EQ(complete("1", "s1", NULL, &why), 0);
 	REQUIRE_REFUSED(({
-		struct wprof_images_ship o = { .size = sizeof(o), .full = "2", .ship = "s2",
-					       .parent = "../s1" };
-		wprof_images_complete(&o, NULL, &why);
-	}), -EBADMSG, WPROF_BAD_IMAGE, "0x7f0000000000 does not resolve in 1");
+				struct wprof_images_ship o = { .size = sizeof(o),
+							       .full = "2",
+							       .ship = "s2",
+							       .parent = "../s1" };
+				wprof_images_complete(&o, NULL, &why);
+			}),
+			-EBADMSG, WPROF_BAD_IMAGE, "0x7f0000000000 does not resolve in 1");
 	require_nothing_left("s2");
 }
 
@@ -314,8 +326,9 @@ ATF_TC_HEAD(withhold__drops_hot_pages_and_what_refers_to_them, tc)
 }
 ATF_TC_BODY(withhold__drops_hot_pages_and_what_refers_to_them, tc)
 {
-	struct wprof_images_ship o = { .size = sizeof(o), .full = "2", .ship = "s2",
-				       .parent = "../s1" };
+	struct wprof_images_ship o = {
+		.size = sizeof(o), .full = "2", .ship = "s2", .parent = "../s1"
+	};
 	struct wprof_ranges *hot = one_range(2, 5);
 	struct wprof_images_shipped got;
 	struct wprof_why why;
@@ -344,8 +357,9 @@ ATF_TC_HEAD(complete__fills_from_the_full_chain, tc)
 }
 ATF_TC_BODY(complete__fills_from_the_full_chain, tc)
 {
-	struct wprof_images_ship o = { .size = sizeof(o), .full = "2", .ship = "s2",
-				       .parent = "../s1" };
+	struct wprof_images_ship o = {
+		.size = sizeof(o), .full = "2", .ship = "s2", .parent = "../s1"
+	};
 	struct wprof_ranges *hot = one_range(2, 5);
 	struct wprof_images_shipped got;
 	uint8_t page[KIT_PAGE], want[KIT_PAGE];
@@ -370,7 +384,8 @@ ATF_TC_BODY(complete__fills_from_the_full_chain, tc)
 ATF_TC(complete__replaces_the_withheld_level);
 ATF_TC_HEAD(complete__replaces_the_withheld_level, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "A last level that was withheld from is replaced in one step");
+	atf_tc_set_md_var(tc, "descr",
+			  "A last level that was withheld from is replaced in one step");
 }
 ATF_TC_BODY(complete__replaces_the_withheld_level, tc)
 {
@@ -394,7 +409,8 @@ ATF_TC_BODY(complete__replaces_the_withheld_level, tc)
 ATF_TC(withhold__keeps_other_files);
 ATF_TC_HEAD(withhold__keeps_other_files, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "Shared memory and every other image are copied as they are");
+	atf_tc_set_md_var(tc, "descr",
+			  "Shared memory and every other image are copied as they are");
 }
 ATF_TC_BODY(withhold__keeps_other_files, tc)
 {
@@ -414,7 +430,8 @@ ATF_TC_BODY(withhold__keeps_other_files, tc)
 	ATF_REQUIRE_EQ(withhold("1", "s1", hot, NULL, &why), 0);
 	ATF_REQUIRE_EQ(system("cmp 1/core-10.img s1/core-10.img && cmp 1/inventory.img "
 			      "s1/inventory.img && cmp 1/pagemap-shmem-77.img "
-			      "s1/pagemap-shmem-77.img && cmp 1/pages-2.img s1/pages-2.img"), 0);
+			      "s1/pagemap-shmem-77.img && cmp 1/pages-2.img s1/pages-2.img"),
+		       0);
 	ATF_REQUIRE_EQ(stat("s1/core-10.img", &st), 0);
 	ATF_REQUIRE_EQ(st.st_mode & 0777, 0640);
 	ATF_REQUIRE(access("s1/sub", F_OK));
@@ -425,7 +442,8 @@ ATF_TC_BODY(withhold__keeps_other_files, tc)
 ATF_TC(withhold__clears_what_a_dead_run_left);
 ATF_TC_HEAD(withhold__clears_what_a_dead_run_left, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "A half-made level is refused by readers and redone by a run");
+	atf_tc_set_md_var(tc, "descr",
+			  "A half-made level is refused by readers and redone by a run");
 }
 ATF_TC_BODY(withhold__clears_what_a_dead_run_left, tc)
 {
@@ -451,7 +469,8 @@ ATF_TC_BODY(withhold__clears_what_a_dead_run_left, tc)
 ATF_TC(withhold__derives_the_parent_link);
 ATF_TC_HEAD(withhold__derives_the_parent_link, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "In a layout ID/full, ID/ship the link names the shipped level");
+	atf_tc_set_md_var(tc, "descr",
+			  "In a layout ID/full, ID/ship the link names the shipped level");
 }
 ATF_TC_BODY(withhold__derives_the_parent_link, tc)
 {
@@ -475,9 +494,9 @@ ATF_TC_BODY(withhold__derives_the_parent_link, tc)
 /* ---- random chains against the model -------------------------------------------------- */
 
 struct task {
-	uint64_t version[PAGES];	/* content; 0: no page */
+	uint64_t version[PAGES]; /* content; 0: no page */
 	bool dirty[PAGES];
-	bool in_level[PAGES];		/* the last level has an entry */
+	bool in_level[PAGES]; /* the last level has an entry */
 };
 
 struct history {
@@ -573,8 +592,12 @@ static void ship_level(size_t k, bool last, const char *root)
 	char full[64], ship[64];
 	struct wprof_images_hot hot[TASKS];
 	struct wprof_images_ship o = {
-		.size = sizeof(o), .flags = WPROF_IMAGES_NO_SYNC, .full = full, .ship = ship,
-		.hot = hot, .n_hot = last ? 0 : TASKS,
+		.size = sizeof(o),
+		.flags = WPROF_IMAGES_NO_SYNC,
+		.full = full,
+		.ship = ship,
+		.hot = hot,
+		.n_hot = last ? 0 : TASKS,
 	};
 	struct wprof_why why;
 	int rc;
@@ -624,7 +647,7 @@ static void check_level(size_t k, size_t t, bool last, const char *root)
 		if (here) {
 			fill(want, version);
 			ATF_REQUIRE_MSG(version && kit_page(dir, name, address(i), page) &&
-					!memcmp(page, want, KIT_PAGE),
+						!memcmp(page, want, KIT_PAGE),
 					"%s %s page %zu", dir, name, i);
 		}
 		if (last)
@@ -684,7 +707,8 @@ static void random_chain(unsigned int seed)
 ATF_TC(ship__random_chains);
 ATF_TC_HEAD(ship__random_chains, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "Random memory, hot sets and chains are shipped and completed "
+	atf_tc_set_md_var(tc, "descr",
+			  "Random memory, hot sets and chains are shipped and completed "
 			  "without a wrong page");
 	atf_tc_set_md_var(tc, "timeout", "120");
 }

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #define PAGE	4096u
-#define REGIONS	16
-#define MOST	128			/* pages of a region */
+#define REGIONS 16
+#define MOST	128 /* pages of a region */
 
 struct region {
 	uint8_t *at;
@@ -30,7 +30,7 @@ struct region {
 };
 
 static struct region regions[REGIONS];
-static uint8_t *common;			/* shared by all */
+static uint8_t *common; /* shared by all */
 
 static size_t upto(size_t n)
 {
@@ -49,8 +49,8 @@ static void write_pages(struct region *r)
 static void map_region(struct region *r)
 {
 	r->pages = 1 + upto(MOST - 1);
-	r->at = mmap(NULL, r->pages * PAGE, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	r->at = mmap(NULL, r->pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		     0);
 	if (r->at == MAP_FAILED)
 		r->at = NULL;
 	else

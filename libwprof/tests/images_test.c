@@ -17,10 +17,10 @@
 
 #define HEAD	"19 43 56 54  25 40 08 56  02 00 00 00 08 01  "
 /* two pages at 0x400000, the data here: up to CRIU 4.1, and from 4.2 on */
-#define ENTRY_1	"09 00 00 00  08 80 80 80 02  10 02  20 04  "
-#define ENTRY_2	"0b 00 00 00  08 80 80 80 02  10 00  20 04  28 02  "
+#define ENTRY_1 "09 00 00 00  08 80 80 80 02  10 02  20 04  "
+#define ENTRY_2 "0b 00 00 00  08 80 80 80 02  10 00  20 04  28 02  "
 /* before there were flags */
-#define ENTRY_0	"07 00 00 00  08 80 80 80 02  10 02  "
+#define ENTRY_0 "07 00 00 00  08 80 80 80 02  10 02  "
 #define HOLE_0	"09 00 00 00  08 80 80 80 02  10 02  18 01  "
 
 static int open_dir(const char *dir, struct wprof_images **images, struct wprof_why *why)
@@ -49,17 +49,19 @@ static const struct hostile {
 	{ "half-magic", "19 43 56 54 25", 0, -EBADMSG, "within its head" },
 	{ "other-magic", "19 43 56 54 26 40 08 56", 0, -EBADMSG, "not an image of this kind" },
 	{ "no-head", "19 43 56 54 25 40 08 56", 0, -EBADMSG, "no head" },
-	{ "head-not-protobuf", "19 43 56 54 25 40 08 56  02 00 00 00 ff ff", 0, -EBADMSG, "no head" },
+	{ "head-not-protobuf", "19 43 56 54 25 40 08 56  02 00 00 00 ff ff", 0, -EBADMSG,
+	  "no head" },
 	{ "half-length", HEAD "09 00", 0, -EBADMSG, "within a length" },
 	{ "half-entry", HEAD "09 00 00 00 08 80", 0, -EBADMSG, "within a message" },
 	{ "huge-message", HEAD "ff ff ff ff 08 80", 0, -EBADMSG, "more than any message" },
 	{ "entry-not-protobuf", HEAD "03 00 00 00 08 80 80", 0, -EBADMSG, "not a pagemap entry" },
-	{ "no-count", HEAD "07 00 00 00  08 80 80 80 02 20 04", 0, -EBADMSG, "not a pagemap entry" },
+	{ "no-count", HEAD "07 00 00 00  08 80 80 80 02 20 04", 0, -EBADMSG,
+	  "not a pagemap entry" },
 	{ "zero-pages", HEAD "09 00 00 00  08 80 80 80 02  10 00  20 04", 0, -EBADMSG, "no pages" },
 	{ "two-counts", HEAD "0b 00 00 00  08 80 80 80 02  10 03  20 04  28 02", 2, -EBADMSG,
 	  "two counts" },
-	{ "two-layouts", HEAD ENTRY_1 "0b 00 00 00  08 80 c0 80 02  10 00  20 04  28 02", 4, -EBADMSG,
-	  "two layouts" },
+	{ "two-layouts", HEAD ENTRY_1 "0b 00 00 00  08 80 c0 80 02  10 00  20 04  28 02", 4,
+	  -EBADMSG, "two layouts" },
 	{ "nowhere", HEAD "09 00 00 00  08 80 80 80 02  10 02  20 00", 0, -EBADMSG, "nowhere" },
 	{ "twice", HEAD "09 00 00 00  08 80 80 80 02  10 02  20 05", 2, -EBADMSG, "twice" },
 	{ "new-flag", HEAD "09 00 00 00  08 80 80 80 02  10 02  20 0c", 2, -EPROTONOSUPPORT,
@@ -74,8 +76,10 @@ static const struct hostile {
 	  "precedes" },
 	{ "beyond", HEAD "0f 00 00 00  08 80 e0 ff ff ff ff ff ff ff 01  10 02  20 04", 2, -EBADMSG,
 	  "beyond any memory" },
-	{ "count-overflows", HEAD "14 00 00 00  08 80 80 80 02  10 00  20 04  28 ff ff ff ff ff ff ff ff "
-	  "ff 01", 2, -EBADMSG, "beyond any memory" },
+	{ "count-overflows",
+	  HEAD "14 00 00 00  08 80 80 80 02  10 00  20 04  28 ff ff ff ff ff ff ff ff "
+	       "ff 01",
+	  2, -EBADMSG, "beyond any memory" },
 	{ "truncated-pages", HEAD ENTRY_1, 1, -EBADMSG, "truncated" },
 	{ "more-pages", HEAD ENTRY_1, 3, -EBADMSG, "12288 bytes where its pagemap has 8192" },
 };
@@ -83,7 +87,8 @@ static const struct hostile {
 ATF_TC(open__refuses_hostile_pagemaps);
 ATF_TC_HEAD(open__refuses_hostile_pagemaps, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "Truncated, corrupt and hostile pagemaps are refused, each "
+	atf_tc_set_md_var(tc, "descr",
+			  "Truncated, corrupt and hostile pagemaps are refused, each "
 			  "with its reason");
 }
 ATF_TC_BODY(open__refuses_hostile_pagemaps, tc)
@@ -138,7 +143,10 @@ ATF_TC_HEAD(open__refuses_options, tc)
 ATF_TC_BODY(open__refuses_options, tc)
 {
 	struct wprof_images_opts o = { .size = sizeof(o), .flags = 1u << 30 };
-	struct { struct wprof_images_opts o; long more; } newer = { .more = 1 };
+	struct {
+		struct wprof_images_opts o;
+		long more;
+	} newer = { .more = 1 };
 	struct wprof_images *images;
 	struct wprof_why why;
 
@@ -157,13 +165,14 @@ ATF_TC_BODY(open__refuses_options, tc)
 	ATF_REQUIRE_EQ(wprof_images_open("1", &o, &images, &why), -EINVAL);
 }
 
-#define REQUIRE_REFUSED(dir, code, word) do {					\
-	struct wprof_images *images_;						\
-	struct wprof_why why_;							\
-	int rc_ = open_dir(dir, &images_, &why_);				\
-	ATF_REQUIRE_EQ_MSG(rc_, code, "%d: %s", rc_, why_.text);		\
-	ATF_REQUIRE_MSG(strstr(why_.text, word), "%s", why_.text);		\
-} while (0)
+#define REQUIRE_REFUSED(dir, code, word)                                   \
+	do {                                                               \
+		struct wprof_images *images_;                              \
+		struct wprof_why why_;                                     \
+		int rc_ = open_dir(dir, &images_, &why_);                  \
+		ATF_REQUIRE_EQ_MSG(rc_, code, "%d: %s", rc_, why_.text);   \
+		ATF_REQUIRE_MSG(strstr(why_.text, word), "%s", why_.text); \
+	} while (0)
 
 ATF_TC(open__refuses_what_is_no_dump);
 ATF_TC_HEAD(open__refuses_what_is_no_dump, tc)
@@ -261,7 +270,8 @@ static void require_map(const char *pagemap, size_t pages, uint32_t layout, uint
 ATF_TC(open__reads_every_layout);
 ATF_TC_HEAD(open__reads_every_layout, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "Pagemaps without flags, up to 4.1 and from 4.2 read the same");
+	atf_tc_set_md_var(tc, "descr",
+			  "Pagemaps without flags, up to 4.1 and from 4.2 read the same");
 }
 ATF_TC_BODY(open__reads_every_layout, tc)
 {
@@ -331,7 +341,8 @@ ATF_TC_BODY(open__reads_statistics, tc)
 	make("1", HEAD ENTRY_1, 2);
 	kit_put("1", "pstree.img", "", 0);
 	/* 2 frozen 300, 5 scanned 7, 6 skipped 4, 7 written 3, 9 lazy, 12 not known here */
-	kit_hex("1", "stats-dump", "40 59 10 55 06 33 09 57  15 00 00 00 0a 13 08 01 10 ac 02 18 01 "
+	kit_hex("1", "stats-dump",
+		"40 59 10 55 06 33 09 57  15 00 00 00 0a 13 08 01 10 ac 02 18 01 "
 		"20 01 28 07 30 04 38 03 48 00 60 01");
 	ATF_REQUIRE_EQ_MSG(open_dir("1", &images, &why), 0, "%s", why.text);
 	level = wprof_images_levels(images, &n);
@@ -451,7 +462,8 @@ ATF_TC_BODY(open__long_chain, tc)
 ATF_TC(withheld__tells_the_ranges);
 ATF_TC_HEAD(withheld__tells_the_ranges, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "What was withheld is told by process, and nothing of others");
+	atf_tc_set_md_var(tc, "descr",
+			  "What was withheld is told by process, and nothing of others");
 }
 ATF_TC_BODY(withheld__tells_the_ranges, tc)
 {
@@ -462,8 +474,10 @@ ATF_TC_BODY(withheld__tells_the_ranges, tc)
 	size_t n;
 
 	make("1", HEAD ENTRY_1, 2);
-	kit_put("1", "withheld.wprof", "wprof-withheld 1 withheld 12\n10 403000 404000\n"
-		"10 404000 405000\n11 1000 2000\nend\n", 85);
+	kit_put("1", "withheld.wprof",
+		"wprof-withheld 1 withheld 12\n10 403000 404000\n"
+		"10 404000 405000\n11 1000 2000\nend\n",
+		85);
 	ATF_REQUIRE_EQ_MSG(open_dir("1", &images, &why), 0, "%s", why.text);
 	ATF_REQUIRE_EQ(wprof_images_levels(images, &n)->maps[0].withheld_pages, 2);
 	ATF_REQUIRE_EQ(wprof_images_withheld(images, 1, 10, &set, &why), -EINVAL);

@@ -9,10 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KIT_PARENT	1u
-#define KIT_LAZY	2u
-#define KIT_PRESENT	4u
-#define KIT_PAGE	4096u
+#define KIT_PARENT  1u
+#define KIT_LAZY    2u
+#define KIT_PRESENT 4u
+#define KIT_PAGE    4096u
 
 /** kit_put() - write a whole file */
 void kit_put(const char *dir, const char *name, const void *data, size_t len);
@@ -26,7 +26,7 @@ void kit_level(const char *dir, const char *parent, uint64_t uptime_us);
 struct kit_map {
 	char dir[256], name[64];
 	unsigned int pages_id;
-	int layout;			/* 1: up to CRIU 4.1, 2: from 4.2 */
+	int layout; /* 1: up to CRIU 4.1, 2: from 4.2 */
 	uint8_t *map, *pages;
 	size_t map_len, pages_len;
 };

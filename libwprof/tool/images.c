@@ -16,7 +16,7 @@
 #include "wprof.h"
 
 /* ranges that the tables list before they say how many more there are */
-#define LISTED	10
+#define LISTED 10
 
 enum { OPT_ROOT = 256, OPT_PARENT, OPT_SPARSE, OPT_NO_SYNC };
 
@@ -30,18 +30,30 @@ struct images_args {
 
 static const struct argp_option options[] = {
 	{ "json", 'j', NULL, 0, "print one JSON document", 0 },
-	{ "verify", 'v', NULL, 0, "does it restore alone? name each page that does not resolve; "
-	  "exit status 1 if it does not", 0 },
-	{ "withhold", 'w', "[PID:]RANGES", 0, "make SHIP of the dump FULL without the pages of this "
-	  "range file, of one process or of all; may be given several times", 0 },
-	{ "complete", 'c', NULL, 0, "make SHIP of the last dump FULL: what the shipped chain lacks "
-	  "is filled in, it then restores alone", 0 },
-	{ "parent", OPT_PARENT, "LINK", 0, "parent link of SHIP, relative to it (default: as FULL's; "
-	  "ID/full becomes ID/ship)", 0 },
-	{ "root", OPT_ROOT, "DIR", 0, "directory above the images that no parent link may leave "
-	  "(default: two levels up)", 0 },
-	{ "sparse-ok", OPT_SPARSE, NULL, 0, "holes in pages files are zeros of a sparse copy, not "
-	  "punched by --auto-dedup", 0 },
+	{ "verify", 'v', NULL, 0,
+	  "does it restore alone? name each page that does not resolve; "
+	  "exit status 1 if it does not",
+	  0 },
+	{ "withhold", 'w', "[PID:]RANGES", 0,
+	  "make SHIP of the dump FULL without the pages of this "
+	  "range file, of one process or of all; may be given several times",
+	  0 },
+	{ "complete", 'c', NULL, 0,
+	  "make SHIP of the last dump FULL: what the shipped chain lacks "
+	  "is filled in, it then restores alone",
+	  0 },
+	{ "parent", OPT_PARENT, "LINK", 0,
+	  "parent link of SHIP, relative to it (default: as FULL's; "
+	  "ID/full becomes ID/ship)",
+	  0 },
+	{ "root", OPT_ROOT, "DIR", 0,
+	  "directory above the images that no parent link may leave "
+	  "(default: two levels up)",
+	  0 },
+	{ "sparse-ok", OPT_SPARSE, NULL, 0,
+	  "holes in pages files are zeros of a sparse copy, not "
+	  "punched by --auto-dedup",
+	  0 },
 	{ "no-sync", OPT_NO_SYNC, NULL, 0, "do not wait for the disk; not crash safe", 0 },
 	{ 0 }
 };
@@ -117,9 +129,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "name two directories, FULL and SHIP");
 		if ((a->withhold || a->complete) && a->verify)
 			argp_error(state, "--verify is for a chain that is there: run it on SHIP");
-		if (!(a->withhold || a->complete) &&
-		    (a->parent || a->flags & WPROF_IMAGES_NO_SYNC))
-			argp_error(state, "--parent and --no-sync are for --withhold and --complete");
+		if (!(a->withhold || a->complete) && (a->parent || a->flags & WPROF_IMAGES_NO_SYNC))
+			argp_error(state,
+				   "--parent and --no-sync are for --withhold and --complete");
 		if (!a->dir || (a->ship && !a->withhold && !a->complete))
 			argp_error(state, "name one directory");
 		break;
@@ -136,19 +148,19 @@ static bool put_shipped(const struct images_args *a, const struct wprof_images_s
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
 	if (a->json)
-		return json_put(stdout, json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-			"format", "wprof.images.ship", "version", 1,
-			"dir", json_text(a->ship),
-			"page_bytes", json_u64(page),
-			"present_pages", json_u64(s->present_pages),
-			"filled_pages", json_u64(s->filled_pages),
-			"parent_pages", json_u64(s->parent_pages),
-			"withheld_pages", json_u64(s->withheld_pages),
-			"written_bytes", json_u64(s->written_bytes)));
+		return json_put(stdout,
+				json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "format",
+					  "wprof.images.ship", "version", 1, "dir",
+					  json_text(a->ship), "page_bytes", json_u64(page),
+					  "present_pages", json_u64(s->present_pages),
+					  "filled_pages", json_u64(s->filled_pages), "parent_pages",
+					  json_u64(s->parent_pages), "withheld_pages",
+					  json_u64(s->withheld_pages), "written_bytes",
+					  json_u64(s->written_bytes)));
 	printf("%s: %s written; pages: %" PRIu64 " copied, %" PRIu64 " filled in, %" PRIu64
-	       " left to the level below, %" PRIu64 " withheld (%s)\n", a->ship,
-	       human_bytes((double)s->written_bytes).text, s->present_pages, s->filled_pages,
-	       s->parent_pages, s->withheld_pages,
+	       " left to the level below, %" PRIu64 " withheld (%s)\n",
+	       a->ship, human_bytes((double)s->written_bytes).text, s->present_pages,
+	       s->filled_pages, s->parent_pages, s->withheld_pages,
 	       human_bytes((double)(s->withheld_pages * page)).text);
 	return true;
 }
@@ -156,15 +168,21 @@ static bool put_shipped(const struct images_args *a, const struct wprof_images_s
 static int run_ship(const struct images_args *a)
 {
 	struct wprof_images_ship o = {
-		.size = sizeof(o), .flags = a->flags, .full = a->dir, .ship = a->ship,
-		.parent = a->parent, .root = a->root, .hot = a->hot, .n_hot = a->n_hot,
+		.size = sizeof(o),
+		.flags = a->flags,
+		.full = a->dir,
+		.ship = a->ship,
+		.parent = a->parent,
+		.root = a->root,
+		.hot = a->hot,
+		.n_hot = a->n_hot,
 	};
 	struct wprof_images_shipped shipped;
 	struct wprof_why why;
 	int rc;
 
-	rc = a->complete ? wprof_images_complete(&o, &shipped, &why) :
-			   wprof_images_withhold(&o, &shipped, &why);
+	rc = a->complete ? wprof_images_complete(&o, &shipped, &why)
+			 : wprof_images_withhold(&o, &shipped, &why);
 	if (rc) {
 		cli_error("%s", why.text);
 		return CLI_FAILED;
@@ -211,8 +229,9 @@ struct shown {
 
 static const char *state_name(enum wprof_images_state state)
 {
-	return state == WPROF_IMAGES_WITHHELD ? "withheld" :
-	       state == WPROF_IMAGES_COMPLETE ? "complete" : "plain";
+	return state == WPROF_IMAGES_WITHHELD	? "withheld"
+	       : state == WPROF_IMAGES_COMPLETE ? "complete"
+						: "plain";
 }
 
 static json_t *range_json(const struct wprof_range *r)
@@ -244,15 +263,12 @@ static json_t *withheld_json(struct shown *s, size_t level, const struct wprof_i
 static json_t *map_json(struct shown *s, size_t level, const struct wprof_images_map *map)
 {
 	return json_pack("{s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o}",
-		map->shared ? "shared_id" : "pid", json_u64(map->id),
-		"pages_id", json_u64(map->pages_id),
-		"layout", (int)map->layout,
-		"entries", json_u64(map->n_entries),
-		"present_pages", json_u64(map->present_pages),
-		"parent_pages", json_u64(map->parent_pages),
-		"lazy_pages", json_u64(map->lazy_pages),
-		"withheld_pages", json_u64(map->withheld_pages),
-		"withheld", withheld_json(s, level, map));
+			 map->shared ? "shared_id" : "pid", json_u64(map->id), "pages_id",
+			 json_u64(map->pages_id), "layout", (int)map->layout, "entries",
+			 json_u64(map->n_entries), "present_pages", json_u64(map->present_pages),
+			 "parent_pages", json_u64(map->parent_pages), "lazy_pages",
+			 json_u64(map->lazy_pages), "withheld_pages", json_u64(map->withheld_pages),
+			 "withheld", withheld_json(s, level, map));
 }
 
 static json_t *maps_json(struct shown *s, size_t level, bool shared)
@@ -274,24 +290,22 @@ static json_t *stats_json(const struct wprof_images_level *l)
 	if (!l->has_stats)
 		return json_null();
 	return json_pack("{s:o, s:o, s:o, s:o}", "frozen_us", json_u64(l->frozen_us),
-			 "scanned_pages", json_u64(l->scanned_pages),
-			 "written_pages", json_u64(l->written_pages),
-			 "skipped_parent_pages", json_u64(l->skipped_pages));
+			 "scanned_pages", json_u64(l->scanned_pages), "written_pages",
+			 json_u64(l->written_pages), "skipped_parent_pages",
+			 json_u64(l->skipped_pages));
 }
 
 static json_t *level_json(struct shown *s, size_t level)
 {
 	const struct wprof_images_level *l = &s->levels[level];
 
-	return json_pack("{s:i, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}",
-		"level", (int)level, "dir", json_text(l->dir),
-		"parent", l->parent ? json_text(l->parent) : json_null(),
+	return json_pack(
+		"{s:i, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "level", (int)level,
+		"dir", json_text(l->dir), "parent", l->parent ? json_text(l->parent) : json_null(),
 		"kind", l->pre_dump ? "pre-dump" : "dump", "state", state_name(l->state),
-		"uptime_us", json_u64(l->uptime_us),
-		"pages_bytes", json_u64(l->pages_bytes),
-		"other_bytes", json_u64(l->other_bytes),
-		"stats", stats_json(l), "processes", maps_json(s, level, false),
-		"shared", maps_json(s, level, true));
+		"uptime_us", json_u64(l->uptime_us), "pages_bytes", json_u64(l->pages_bytes),
+		"other_bytes", json_u64(l->other_bytes), "stats", stats_json(l), "processes",
+		maps_json(s, level, false), "shared", maps_json(s, level, true));
 }
 
 static json_t *lost_json(const struct shown *s)
@@ -302,9 +316,11 @@ static json_t *lost_json(const struct shown *s)
 		const struct wprof_images_lost *l = &s->lost.list[i];
 
 		json_array_append_new(array, json_pack("{s:o, s:o, s:o, s:i, s:s}",
-			l->map->shared ? "shared_id" : "pid", json_u64(l->map->id),
-			"start", json_address(l->range.start), "end", json_address(l->range.end),
-			"level", (int)l->level, "reason", l->reason));
+						       l->map->shared ? "shared_id" : "pid",
+						       json_u64(l->map->id), "start",
+						       json_address(l->range.start), "end",
+						       json_address(l->range.end), "level",
+						       (int)l->level, "reason", l->reason));
 	}
 	return array;
 }
@@ -321,12 +337,12 @@ static bool put_document(struct shown *s)
 	if (s->a->verify)
 		verify = json_pack("{s:b, s:o, s:o, s:o}", "restores", s->verdict.restores,
 				   "resolved_pages", json_u64(s->verdict.resolved_pages),
-				   "lost_pages", json_u64(s->verdict.lost_pages),
-				   "lost", lost_json(s));
-	return json_put(stdout, json_pack("{s:s, s:i, s:o, s:o, s:o, s:o}",
-		"format", "wprof.images", "version", 1, "dir", json_text(s->a->dir),
-		"page_bytes", json_u64((uint64_t)sysconf(_SC_PAGESIZE)),
-		"levels", levels, "verify", verify));
+				   "lost_pages", json_u64(s->verdict.lost_pages), "lost",
+				   lost_json(s));
+	return json_put(stdout, json_pack("{s:s, s:i, s:o, s:o, s:o, s:o}", "format",
+					  "wprof.images", "version", 1, "dir", json_text(s->a->dir),
+					  "page_bytes", json_u64((uint64_t)sysconf(_SC_PAGESIZE)),
+					  "levels", levels, "verify", verify));
 }
 
 static void show_withheld(struct shown *s, size_t level, const struct wprof_images_map *map)
@@ -366,9 +382,9 @@ static void show_level(struct shown *s, size_t level)
 
 	printf("%5zu  %s: %s%s, %s of pages, %s of other files\n", level, l->dir,
 	       l->pre_dump ? "pre-dump" : "dump",
-	       l->state == WPROF_IMAGES_PLAIN ? "" :
-	       l->state == WPROF_IMAGES_WITHHELD ? " to ship, hot pages withheld" :
-	       " to ship, completed",
+	       l->state == WPROF_IMAGES_PLAIN	   ? ""
+	       : l->state == WPROF_IMAGES_WITHHELD ? " to ship, hot pages withheld"
+						   : " to ship, completed",
 	       human_bytes((double)l->pages_bytes).text, human_bytes((double)l->other_bytes).text);
 	for (size_t i = 0; i < l->n_maps; i++)
 		show_map(s, level, &l->maps[i]);
@@ -450,11 +466,14 @@ static void prepare(void)
 int images_main(int argc, char **argv)
 {
 	static const struct argp argp = {
-		options, parse,
+		options,
+		parse,
 		"DIR\n--withhold [PID:]RANGES FULL SHIP\n--complete FULL SHIP",
 		"Show a chain of CRIU images whose newest dump is DIR, ship it without its hot "
 		"pages, complete it at the end.",
-		NULL, NULL, NULL
+		NULL,
+		NULL,
+		NULL
 	};
 	struct images_args a = { 0 };
 	int rc;
