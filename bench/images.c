@@ -112,7 +112,7 @@ static struct wprof_ranges *hot_ranges(uint64_t pages, uint64_t hot, uint64_t of
 {
 	uint64_t span = pages / RUN * (RUN + 1), n = 0;
 	struct wprof_range *list = calloc(span / of + 2, sizeof(*list));
-	struct wprof_ranges *set;
+	struct wprof_ranges *set = NULL;
 
 	for (uint64_t i = 0; hot && i + of <= span; i += of, n++)
 		list[n] = (struct wprof_range){ BASE + i * pm_page_bytes(),

@@ -136,3 +136,10 @@ fuzz-images:
 		-max_len=4096 -print_final_stats=1 "$(abspath $B/fuzz/found/images)" \
 		"$(CURDIR)/libwprof/fuzz/corpus/images" || rc=1; rm -rf /dev/shm/images-fuzz.*; exit $$rc
 .PHONY: fuzz-images
+
+soak: soak-images
+soak-images:
+	@./scripts/need build check kernels
+	@$(MAKE) --no-print-directory all-tests
+	@./libwprof/tests/images_soak $B
+.PHONY: soak-images

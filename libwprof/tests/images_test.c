@@ -467,6 +467,8 @@ ATF_TC_HEAD(withheld__tells_the_ranges, tc)
 }
 ATF_TC_BODY(withheld__tells_the_ranges, tc)
 {
+	static const char record[] = "wprof-withheld 1 withheld 12\n10 403000 404000\n"
+				     "10 404000 405000\n11 1000 2000\nend\n";
 	const struct wprof_range *r;
 	struct wprof_images *images;
 	struct wprof_ranges *set;
@@ -474,10 +476,7 @@ ATF_TC_BODY(withheld__tells_the_ranges, tc)
 	size_t n;
 
 	make("1", HEAD ENTRY_1, 2);
-	kit_put("1", "withheld.wprof",
-		"wprof-withheld 1 withheld 12\n10 403000 404000\n"
-		"10 404000 405000\n11 1000 2000\nend\n",
-		85);
+	kit_put("1", "withheld.wprof", record, strlen(record));
 	ATF_REQUIRE_EQ_MSG(open_dir("1", &images, &why), 0, "%s", why.text);
 	ATF_REQUIRE_EQ(wprof_images_levels(images, &n)->maps[0].withheld_pages, 2);
 	ATF_REQUIRE_EQ(wprof_images_withheld(images, 1, 10, &set, &why), -EINVAL);
