@@ -30,3 +30,13 @@ soak:
 	@SOAK=true $(MAKE) --no-print-directory check K=none T='$(or $(T),$(soak-tests))'
 
 .PHONY: soak
+
+# ---- the table of the write profiler's document, ours beside it; EXPERIMENT_SECONDS for each recording
+EXPERIMENT_SECONDS ?= 20
+
+experiments:
+	@./scripts/need build experiments
+	@$(MAKE) --no-print-directory all
+	@./scripts/experiments $B $(EXPERIMENT_SECONDS)
+
+.PHONY: experiments
