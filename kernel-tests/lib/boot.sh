@@ -9,7 +9,7 @@ qemu_args()
 	cpu=max${la57:+,la57=$la57}
 	case $3 in
 	kvm) accel=kvm ;;
-	*) accel=tcg,thread=$(kernel_field "$1" 3) ;;
+	*) accel=tcg,tb-size=512,thread=$(kernel_field "$1" 3) ;;
 	esac
 	printf '%s\n' -accel "$accel" -cpu "$cpu" -smp "$cpus" -m "$memory_mb" \
 		-nic none -no-reboot -nodefaults -display none -monitor none \
@@ -17,7 +17,7 @@ qemu_args()
 }
 
 # A soft lockup or a stall under emulation says that this machine is busy.
-kernel_line='console=ttyS0 panic=-1 nosoftlockup nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1'
+kernel_line='console=ttyS0 panic=-1 mitigations=off tsc=reliable audit=0 rcupdate.rcu_expedited=1 nosoftlockup nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1'
 
 # kvm_works KERNEL: a short boot proves it; the answer is kept until the next
 # boot of this machine, for a KVM that hangs would cost the time each run
