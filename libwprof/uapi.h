@@ -54,6 +54,8 @@ struct uapi_pm_scan_arg {
 };
 
 #define UAPI_PAGEMAP_SCAN _IOWR('f', 16, struct uapi_pm_scan_arg)
+_Static_assert(sizeof(struct uapi_pm_scan_arg) == 96, "the kernel checks the size");
+_Static_assert(UAPI_PAGEMAP_SCAN == 0xc0606610u, "number of PAGEMAP_SCAN");
 
 #define UAPI_PM_SCAN_WP_MATCHING   (1u << 0) /* arm the pages that match */
 #define UAPI_PM_SCAN_CHECK_WPASYNC (1u << 1) /* EPERM where not registered */

@@ -20,14 +20,15 @@ tests__exist_body()
 atf_test_case functions__exist
 functions__exist_head()
 {
-	atf_set "descr" "Each function that the conformance page names is defined in libctx"
+	atf_set "descr" "Each function that the conformance page names is defined in a library"
 }
 functions__exist_body()
 {
 	page | grep -oE '`[a-z_0-9]+\(\)`' | tr -d '`()' | sort -u > named
 	[ "$(wc -l < named)" -ge 15 ] || atf_fail "the page names hardly any function"
 	while read -r function; do
-		grep -rqE "^[a-z].*[ *]$function\(" "$(atf_config_get top)/libctx" --include='*.c' ||
+		grep -rqE "^[a-z].*[ *]$function\(" "$(atf_config_get top)/libctx" \
+			"$(atf_config_get top)/libwprof" --include='*.c' ||
 			echo "$function"
 	done < named > missing
 	atf_check -o empty cat missing
