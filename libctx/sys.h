@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -78,10 +79,19 @@ static inline int sys_madvise(void *start, size_t len, int advice)
 	return (int)sys_result(syscall(SYS_madvise, start, len, advice));
 }
 
+/**
+ * sys_ftruncate() - give a file its size, or -errno
+ *
+ * A file that grows beyond RLIMIT_FSIZE is not only refused: SIGXFSZ ends the
+ * program. So the limit is looked at before.
+ */
 static inline int sys_ftruncate(int fd, size_t len)
 {
+	struct rlimit limit;
 	int rc;
 
+	if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < len)
+		return -EFBIG;
 	do {
 		rc = ftruncate(fd, (off_t)len) ? -errno : 0;
 	} while (rc == -EINTR);

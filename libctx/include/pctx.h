@@ -176,6 +176,8 @@ struct pctx_publish_opts {
  *   published a context. The first stays; use that library;
  * -EOPNOTSUPP: neither memfd_create nor naming a mapping is allowed here, so
  *   nobody could find the context; allow memfd_create in the sandbox;
+ * -EFBIG: RLIMIT_FSIZE is less than a page, and the memfd counts as a file; raise
+ *   that limit (ulimit -f);
  * -EOVERFLOW: somebody stored the greatest timestamp there is in our header;
  *   unpublish and publish anew;
  * -ENOMEM, -EPERM or another errno of mmap, ftruncate, madvise or clock_gettime;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "pub_util.h"
@@ -149,6 +150,22 @@ static void no_ftruncate(void)
 CASE(ftruncate__denied, "A memfd that cannot be sized is a failure, without an anonymous fallback")
 {
 	ATF_CHECK_EQ(pub_child(no_ftruncate), 0);
+}
+
+static void no_file_size(void)
+{
+	struct rlimit none = { 4095, RLIM_INFINITY };
+
+	CHILD_REQUIRE(setrlimit(RLIMIT_FSIZE, &none) == 0);
+	fails_with(EFBIG);
+	none.rlim_cur = 4096;
+	CHILD_REQUIRE(setrlimit(RLIMIT_FSIZE, &none) == 0);
+	CHILD_REQUIRE(pub_service("a") == 0);
+}
+
+CASE(ftruncate__file_size_limit, "A limit on file sizes is an error, and no signal that kills")
+{
+	ATF_CHECK_EQ(pub_child(no_file_size), 0);
 }
 
 static void no_mmap_of_memfd(void)
@@ -299,6 +316,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, naming__denied);
 	ATF_TP_ADD_TC(tp, naming__kills);
 	ATF_TP_ADD_TC(tp, ftruncate__denied);
+	ATF_TP_ADD_TC(tp, ftruncate__file_size_limit);
 	ATF_TP_ADD_TC(tp, mmap__of_memfd_denied);
 	ATF_TP_ADD_TC(tp, mmap__for_payload_denied);
 	ATF_TP_ADD_TC(tp, mmap__denied);

@@ -344,6 +344,9 @@ shim__cannot_publish_body()
 		atf_check -o inline:'hello\n' env "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0" strace -qq -o /dev/null \
 			-e "inject=$calls:error=EPERM" "$bin/pctx" run echo hello
 	done
+	# the kernel would send a signal that kills
+	(ulimit -f 0; exec "$bin/pctx" run echo hello) | cat > out
+	atf_check -o inline:'hello\n' cat out
 }
 
 atf_test_case shim__with_publisher
