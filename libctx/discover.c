@@ -417,10 +417,12 @@ int discover(struct target *t, const struct discover_opts *opts, uint64_t *addre
 	d->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	target_refresh(t);
 	rc = discover_once(d, address);
-	/* no memory at all: a kernel thread, a zombie, or only its first thread ended */
-	if (rc == -ENODATA && !d->n_lines && target_state(t) == 'Z') {
+	/* no memory at all: a kernel thread, an exit, or only its first thread's */
+	if (rc == -ENODATA && !d->n_lines && target_ended(t)) {
 		d->text_ended = false;
 		rc = target_live_thread(t) ? discover_once(d, address) : -ESRCH;
+		if (rc == -ENODATA && !d->n_lines)
+			rc = -ESRCH;
 	}
 	free(d);
 	return rc;

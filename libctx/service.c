@@ -9,6 +9,7 @@
 
 #include "pctx.h"
 #include "reader.h"
+#include "target.h"
 
 /* ---- the processes there are --------------------------------------------- */
 
@@ -62,6 +63,8 @@ static int pids_list(struct pids *p, const char *procfs)
 		if (pid)
 			rc = pids_add(p, pid);
 	}
+	if (rc == 0 && !p->n && !target_is_procfs(dirfd(dir)))
+		rc = -EINVAL;
 	closedir(dir);
 	if (rc == 0 && p->n)
 		qsort(p->pid, p->n, sizeof(*p->pid), pid_compare);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "target.h"
@@ -22,9 +23,19 @@ static bool proc_is_ours(const char *procfs)
 	       strtol(self, NULL, 10) == (long)getpid();
 }
 
-/* Why there is no directory: with hidepid a process of another user has none. */
-static int missing_why(pid_t pid, bool ours)
+bool target_is_procfs(int dir)
 {
+	struct stat st;
+
+	/* a symbolic link, which for a process of no use there leads nowhere */
+	return fstatat(dir, "self", &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Why there is no directory: with hidepid a process of another user has none. */
+static int missing_why(int root, pid_t pid, bool ours)
+{
+	if (!target_is_procfs(root))
+		return -EINVAL;
 	return ours && (kill(pid, 0) == 0 || errno == EPERM) ? -EPERM : -ESRCH;
 }
 
@@ -49,7 +60,7 @@ int target_open(struct target *t, pid_t pid, const char *procfs)
 	snprintf(name, sizeof(name), "%d", (int)pid);
 	t->dir = openat(root, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (t->dir < 0) {
-		int error = errno == ENOENT ? missing_why(pid, ours) : dir_error(errno);
+		int error = errno == ENOENT ? missing_why(root, pid, ours) : dir_error(errno);
 
 		close(root);
 		return error;
@@ -142,7 +153,9 @@ static int vm_readv(pid_t pid, const struct iovec *to, const struct iovec *from,
 
 	for (size_t i = 0; i < n; i++)
 		want += to[i].iov_len;
-	got = process_vm_readv(pid, to, n, from, n, 0);
+	do
+		got = process_vm_readv(pid, to, n, from, n, 0);
+	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return -errno;
 	return (size_t)got == want ? 0 : -EFAULT;
@@ -177,8 +190,8 @@ int target_readv(struct target *t, const struct iovec *to, const struct iovec *f
 	if (t->by_number) {
 		int rc = number_readv(t, to, from, n);
 
-		/* a sandbox may forbid the call and yet allow the file */
-		if (rc != -EPERM && rc != -ENOSYS)
+		/* a sandbox may forbid the call, by any error, and allow the file */
+		if (!rc || rc == -EFAULT || rc == -ESRCH || rc == -ENOMEM)
 			return rc;
 		t->by_number = false;
 	}
@@ -195,27 +208,29 @@ int target_read(struct target *t, uint64_t address, void *to, size_t len)
 
 /* ---- threads ------------------------------------------------------------- */
 
-char target_state(const struct target *t)
+#define FLAG_EXITING 0x4u /* the kernel's PF_EXITING, in stat's flags */
+
+bool target_ended(const struct target *t)
 {
 	char text[512], *end;
 	int fd = target_file(t, "stat");
 	ssize_t n;
+	char state;
 
 	if (fd < 0)
-		return 0;
+		return fd == -ESRCH;
 	n = read(fd, text, sizeof(text) - 1);
 	close(fd);
-	if (n <= 0)
-		return 0;
-	text[n] = '\0';
+	text[n > 0 ? n : 0] = '\0';
 	/* the name before it may have brackets of its own */
 	end = strrchr(text, ')');
-	return end && end[1] == ' ' ? end[2] : 0;
-}
-
-static bool state_runs(char state)
-{
-	return state && !strchr("ZXx", state);
+	if (!end || strlen(end) < 3)
+		return false;
+	state = end[2];
+	/* flags are the seventh field behind the name */
+	for (unsigned int i = 0; end && i < 7; i++)
+		end = strchr(end + 1, ' ');
+	return strchr("ZXx", state) || (end && strtoul(end, NULL, 10) & FLAG_EXITING);
 }
 
 /* Let the thread @name below @tasks stand in for the process if it lives. */
@@ -224,7 +239,7 @@ static bool thread_adopt(struct target *t, int tasks, const char *name)
 	t->thread = openat(tasks, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (t->thread < 0)
 		return false;
-	if (!state_runs(target_state(t))) {
+	if (target_ended(t)) {
 		close(t->thread);
 		t->thread = -1;
 		return false;

@@ -28,6 +28,9 @@ struct target {
 int target_open(struct target *t, pid_t pid, const char *procfs);
 void target_close(struct target *t);
 
+/** target_is_procfs() - is the open directory @dir a procfs, or laid out as one? */
+bool target_is_procfs(int dir);
+
 /** target_gone() - did the process end since target_open()? */
 bool target_gone(const struct target *t);
 
@@ -53,8 +56,13 @@ int target_read(struct target *t, uint64_t address, void *to, size_t len);
  */
 int target_readv(struct target *t, const struct iovec *to, const struct iovec *from, size_t n);
 
-/** target_state() - the state letter of /proc/PID/stat, 0 when unreadable */
-char target_state(const struct target *t);
+/**
+ * target_ended() - has the process, or the thread that stands in, run to its end?
+ *
+ * True from the moment it began to exit: it gives its memory up next, and to free
+ * that may take long before it is a zombie. False when there is no telling.
+ */
+bool target_ended(const struct target *t);
 
 /**
  * target_live_thread() - go over to a thread that still runs

@@ -274,7 +274,7 @@ struct pctx_reader_opts {
  * Survives fork(): yes, the child has a reader of its own.
  *
  * Return: 0; -ESRCH, -EPERM, -EMFILE, -ENFILE, -ENOMEM as above; -EINVAL: @pid is
- * not positive, @opts->procfs is no directory or a limit is out of its range
+ * not positive, @opts->procfs (or /proc) is no procfs or a limit is out of its range
  * (correct it); -E2BIG: @opts is of a newer library and uses what is unknown here.
  */
 PCTX_API PCTX_CHECKED int pctx_reader_open(pid_t pid, const struct pctx_reader_opts *opts,

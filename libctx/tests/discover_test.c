@@ -96,8 +96,9 @@ static void fixture(const char *maps)
 	int fd;
 
 	ATF_REQUIRE((mkdir("proc", 0755) == 0 && mkdir("proc/7", 0755) == 0) || errno == EEXIST);
+	ATF_REQUIRE(symlink("7", "proc/self") == 0 || errno == EEXIST);
 	atf_utils_create_file("proc/7/maps", "%s", maps);
-	atf_utils_create_file("proc/7/stat", "7 (a) b) S 1 1 1 0 -1 0");
+	atf_utils_create_file("proc/7/stat", "7 (a) b) S 1 1 1 0 -1 0 0");
 	payload_string(&b, "service.name", "file");
 	craft_header(&h, (void *)0x9000, (uint32_t)b.len, 1000);
 	fd = open("proc/7/mem", O_CREAT | O_WRONLY | O_TRUNC, 0644);
@@ -170,6 +171,57 @@ TEST_CASE(fixture__absent_process, "A process that the procfs does not have is -
 	ATF_CHECK_EQ(-ESRCH, pctx_read(8, &opts, &c));
 	/* one that lives, but not there */
 	ATF_CHECK_EQ(-ESRCH, pctx_read(getpid(), &opts, &c));
+}
+
+/* With no maps at all: what the state and the flags of its stat make of it. */
+static int read_empty(const char *stat)
+{
+	struct pctx_reader_opts opts = { .size = sizeof(opts), .procfs = "proc" };
+	struct pctx_context *c;
+
+	fixture("");
+	atf_utils_create_file("proc/7/stat", "%s", stat);
+	return pctx_read(7, &opts, &c);
+}
+
+TEST_CASE(fixture__no_memory,
+	  "No memory means none published in a kernel thread, gone in a process that exits")
+{
+	ATF_CHECK_EQ(-ENODATA, read_empty("7 (kthreadd) S 0 0 0 0 -1 2129984 0\n"));
+	ATF_CHECK_EQ(-ESRCH, read_empty("7 (a) b) Z 1 7 7 0 -1 4194316 0\n"));
+	/* its memory is being freed, which takes long; it is no zombie yet */
+	ATF_CHECK_EQ(-ESRCH, read_empty("7 (a) b) R 1 7 7 0 -1 4194308 0\n"));
+	ATF_CHECK_EQ(-ESRCH, read_empty("7 (a) b) X 1 7 7 0 -1 0 0\n"));
+	/* and where there is no telling */
+	ATF_CHECK_EQ(-ENODATA, read_empty(""));
+	ATF_CHECK_EQ(-ENODATA, read_empty("7 (a)"));
+	ATF_CHECK_EQ(-ENODATA, read_empty("7 (a) R 1"));
+}
+
+static int count(pid_t pid, int error, const struct pctx_context *context, void *arg)
+{
+	(void)pid;
+	(void)error;
+	(void)context;
+	++*(int *)arg;
+	return 0;
+}
+
+TEST_CASE(fixture__no_procfs, "A directory that is no procfs is -EINVAL, not one without processes")
+{
+	struct pctx_reader_opts opts = { .size = sizeof(opts), .procfs = "none" };
+	struct pctx_context *c;
+	int n = 0;
+
+	ATF_REQUIRE_EQ(0, mkdir("none", 0755));
+	ATF_CHECK_EQ(-EINVAL, pctx_read(7, &opts, &c));
+	ATF_CHECK_EQ(-EINVAL, pctx_detect(7, &opts, &c));
+	ATF_CHECK_EQ(-EINVAL, pctx_each(&opts, count, &n));
+	/* that of a PID namespace nobody lives in any more */
+	ATF_REQUIRE_EQ(0, symlink("nobody", "none/self"));
+	ATF_CHECK_EQ(-ESRCH, pctx_read(7, &opts, &c));
+	ATF_CHECK_EQ(0, pctx_each(&opts, count, &n));
+	ATF_CHECK_EQ(0, n);
 }
 
 /* ---- very many mappings ---------------------------------------------------------------- */
@@ -316,6 +368,8 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, fixture__nothing_to_find);
 	ATF_TP_ADD_TC(tp, fixture__odd_text);
 	ATF_TP_ADD_TC(tp, fixture__absent_process);
+	ATF_TP_ADD_TC(tp, fixture__no_memory);
+	ATF_TP_ADD_TC(tp, fixture__no_procfs);
 	ATF_TP_ADD_TC(tp, many__everywhere);
 	ATF_TP_ADD_TC(tp, many__limit);
 	ATF_TP_ADD_TC(tp, many__limit_exact);

@@ -364,6 +364,51 @@ TEST_CASE(reader__whole_life, "One reader sees publish, update, withdrawal, publ
 	pctx_reader_close(reader);
 }
 
+/* To free this much takes a while, in which the process is no zombie yet. */
+static void publish_with_memory(int step, void *arg)
+{
+	size_t len = (size_t)128 << 20;
+	char *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHILD_REQUIRE(memory != MAP_FAILED);
+	madvise(memory, len, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < len; i += PAGE)
+		memory[i] = 1;
+	publish_by_hand(step, arg);
+}
+
+/* Read or poll on while the process dies: the first error. */
+static int first_error(struct pctx_reader *reader, bool by_poll)
+{
+	struct pctx_context *c;
+	bool changed;
+	int rc;
+
+	do {
+		rc = by_poll ? pctx_reader_poll(reader, &changed) : pctx_reader_read(reader, &c);
+		if (!rc && !by_poll)
+			pctx_context_free(c);
+	} while (!rc);
+	return rc;
+}
+
+TEST_CASE(reader__killed, "A process that is killed while it is read is gone, and never withdrew")
+{
+	for (int i = 0; i < 6; i++) {
+		struct scene s = scene_begin(publish_with_memory, NULL);
+		struct pctx_reader *reader;
+		struct pctx_context *c;
+
+		ATF_REQUIRE_EQ(0, pctx_reader_open(s.pid, NULL, &reader));
+		ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &c));
+		pctx_context_free(c);
+		ATF_REQUIRE_EQ(0, kill(s.pid, SIGKILL));
+		ATF_CHECK_EQ(-ESRCH, first_error(reader, i % 2));
+		pctx_reader_close(reader);
+		scene_end(&s);
+	}
+}
+
 static void publish_late(int step, void *arg)
 {
 	if (step)
@@ -557,13 +602,13 @@ TEST_CASE(read__stopped, "The context of a stopped process is readable")
 
 /* ---- sandboxes and namespaces -------------------------------------------------------- */
 
-/* From here on process_vm_readv is refused with EPERM. */
-static void deny_vm_readv(void)
+/* From here on process_vm_readv is refused. */
+static void deny_vm_readv(unsigned int error)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = { 4, code };
@@ -573,13 +618,13 @@ static void deny_vm_readv(void)
 }
 
 /* Read twice and poll in between, as a child that may not call process_vm_readv. */
-static void read_by_files(pid_t pid)
+static void read_by_files(pid_t pid, unsigned int error)
 {
 	struct pctx_reader *reader;
 	struct pctx_context *c;
 	bool changed = true;
 
-	deny_vm_readv();
+	deny_vm_readv(error);
 	CHILD_REQUIRE(pctx_reader_open(pid, NULL, &reader) == 0);
 	CHILD_REQUIRE(pctx_reader_read(reader, &c) == 0);
 	CHILD_REQUIRE(has_string(c, "service.name", "hand"));
@@ -591,17 +636,22 @@ static void read_by_files(pid_t pid)
 	_exit(0);
 }
 
-TEST_CASE(read__without_vm_readv, "Where process_vm_readv is forbidden the memory file is read")
+TEST_CASE(read__without_vm_readv,
+	  "Where process_vm_readv is forbidden, by any error, the memory file is read")
 {
+	static const unsigned int errors[] = { EPERM, EACCES, ENOSYS, EINVAL };
 	struct scene s = scene_begin(publish_by_hand, NULL);
-	pid_t child = fork();
-	int status;
 
-	ATF_REQUIRE(child >= 0);
-	if (child == 0)
-		read_by_files(s.pid);
-	ATF_REQUIRE_EQ(child, waitpid(child, &status, 0));
-	ATF_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		pid_t child = fork();
+		int status;
+
+		ATF_REQUIRE(child >= 0);
+		if (child == 0)
+			read_by_files(s.pid, errors[i]);
+		ATF_REQUIRE_EQ(child, waitpid(child, &status, 0));
+		ATF_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	}
 	scene_end(&s);
 }
 
@@ -699,6 +749,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, read__updating_forever);
 	ATF_TP_ADD_TC(tp, read__updating_for_5_ms);
 	ATF_TP_ADD_TC(tp, reader__whole_life);
+	ATF_TP_ADD_TC(tp, reader__killed);
 	ATF_TP_ADD_TC(tp, reader__late_publication);
 	ATF_TP_ADD_TC(tp, reader__same_context);
 	ATF_TP_ADD_TC(tp, reader__timestamp_twice);
