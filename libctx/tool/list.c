@@ -58,7 +58,7 @@ static int print_json(const struct listing *l, pid_t pid, int error,
 	return record_print(record);
 }
 
-static void print_string(const struct pctx_context *context, const char *key, int width)
+static void print_string(const struct pctx_context *context, const char *key, unsigned int width)
 {
 	const struct pctx_attr *attr = pctx_context_find(context, key);
 	const char *text = "-";
@@ -68,8 +68,7 @@ static void print_string(const struct pctx_context *context, const char *key, in
 		text = attr->value.u.string.data;
 		len = attr->value.u.string.len;
 	}
-	show_text(stdout, text, len, false);
-	printf("%*s", len < (size_t)width ? width - (int)len : 0, "");
+	show_column(stdout, text, len, width);
 }
 
 static int print_text(struct listing *l, pid_t pid, int error, const struct pctx_context *context)
@@ -82,8 +81,8 @@ static int print_text(struct listing *l, pid_t pid, int error, const struct pctx
 	l->titled = true;
 	comm_read(l->opts.procfs, pid, comm, sizeof(comm));
 	printf("%7d  ", (int)pid);
-	show_text(stdout, comm, strlen(comm), false);
-	printf("%*s  ", strlen(comm) < 15 ? 15 - (int)strlen(comm) : 0, "");
+	show_column(stdout, comm, strlen(comm), 15);
+	fputs("  ", stdout);
 	if (error) {
 		printf("%8s  (%s)\n", "-", outcome_of(error)->word);
 		return CLI_DONE;

@@ -81,8 +81,9 @@ static int print_text(const struct request *r, const struct pctx_context *contex
 	if (error) {
 		printf("), detected, not published: %s\n", outcome_of(error)->word);
 	} else {
-		show_age(age, sizeof(age), pctx_context_published_at_ns(context));
-		printf("), published %s ago\n", age);
+		bool past = show_age(age, sizeof(age), pctx_context_published_at_ns(context));
+
+		printf("), published %s%s\n", past ? age : "in the future", past ? " ago" : "");
 	}
 	show_context(stdout, context);
 	return CLI_DONE;

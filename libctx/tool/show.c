@@ -3,44 +3,39 @@
 #include <time.h>
 
 #include "show.h"
+#include "text.h"
 
-/* Length of the UTF-8 sequence at @p; what is none counts as one byte. */
-static size_t sequence_decode(const unsigned char *p, size_t len, unsigned int *out)
+size_t show_text(FILE *to, const char *text, size_t len, bool quoted)
 {
-	size_t n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : p[0] >= 0xc0 ? 2 : 1;
-
-	*out = p[0];
-	if (n == 1 || n > len)
-		return 1;
-	*out = p[0] & (0xffu >> (n + 1));
-	for (size_t i = 1; i < n; i++)
-		*out = *out << 6 | (p[i] & 0x3f);
-	return n;
-}
-
-static bool is_dangerous(unsigned int c)
-{
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200e && c <= 0x200f) ||
-	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-}
-
-void show_text(FILE *to, const char *text, size_t len, bool quoted)
-{
-	unsigned int c;
+	size_t width = quoted ? 2 : 0;
+	uint32_t c;
 
 	if (quoted)
 		putc('"', to);
 	for (size_t i = 0, n; i < len; i += n) {
-		n = sequence_decode((const unsigned char *)text + i, len - i, &c);
-		if (is_dangerous(c))
-			fprintf(to, "\\u%04x", c);
-		else if (quoted && (c == '"' || c == '\\'))
-			fprintf(to, "\\%c", (char)c);
-		else
+		n = text_decode(text + i, len - i, &c);
+		if (c == TEXT_NO_CHARACTER) {
+			fputs("\xef\xbf\xbd", to);
+			width++;
+		} else if (text_dangerous(c)) {
+			width += (size_t)fprintf(to, "\\u%04" PRIx32, c);
+		} else if (quoted && (c == '"' || c == '\\')) {
+			width += (size_t)fprintf(to, "\\%c", (char)c);
+		} else {
 			fwrite(text + i, 1, n, to);
+			width++;
+		}
 	}
 	if (quoted)
 		putc('"', to);
+	return width;
+}
+
+void show_column(FILE *to, const char *text, size_t len, unsigned int width)
+{
+	size_t used = show_text(to, text, len, false);
+
+	fprintf(to, "%*s", used < width ? (int)(width - used) : 0, "");
 }
 
 static void show_bytes(FILE *to, const uint8_t *data, size_t len)
@@ -103,21 +98,21 @@ void show_value(FILE *to, const struct pctx_value *v)
 
 static void show_attrs(FILE *to, const char *title, const struct pctx_attr *attrs, size_t n)
 {
-	int width = 0;
+	unsigned int width = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		size_t len = strlen(attrs[i].key);
 
-		if (len <= 40 && (int)len > width)
-			width = (int)len;
+		if (len <= 40 && len > width)
+			width = (unsigned int)len;
 	}
 	fprintf(to, "%s:%s\n", title, n ? "" : " none");
 	for (size_t i = 0; i < n; i++) {
 		size_t len = strlen(attrs[i].key);
 
 		fputs("  ", to);
-		show_text(to, attrs[i].key, len, false);
-		fprintf(to, "%*s  ", len < (size_t)width ? width - (int)len : 0, "");
+		show_column(to, attrs[i].key, len, width);
+		fputs("  ", to);
 		show_value(to, &attrs[i].value);
 		putc('\n', to);
 	}
@@ -135,7 +130,7 @@ void show_context(FILE *to, const struct pctx_context *context)
 		show_attrs(to, "attributes", attrs, n);
 }
 
-void show_age(char *out, size_t room, uint64_t at_ns)
+bool show_age(char *out, size_t room, uint64_t at_ns)
 {
 	struct timespec now;
 	uint64_t now_ns, seconds;
@@ -153,6 +148,7 @@ void show_age(char *out, size_t room, uint64_t at_ns)
 		snprintf(out, room, "%" PRIu64 " h", seconds / 3600);
 	else
 		snprintf(out, room, "%" PRIu64 " d", seconds / 86400);
+	return at_ns <= now_ns;
 }
 
 void comm_read(const char *procfs, pid_t pid, char *out, size_t room)

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "text.h"
 #include "tool/human.h"
 
 struct human human_bytes(double bytes)
@@ -79,11 +80,9 @@ static size_t columns(const char *text)
 static char *copy_columns(char *to, const char **text, size_t n)
 {
 	for (size_t i = 0; i < n && **text; i++) {
-		do {
-			unsigned char c = (unsigned char)*(*text)++;
-
-			*to++ = c < 0x20 || c == 0x7f ? '?' : (char)c;
-		} while (is_continuation(**text));
+		do
+			*to++ = *(*text)++;
+		while (is_continuation(**text));
 	}
 	return to;
 }
@@ -96,6 +95,7 @@ char *human_clip(const char *text, size_t width, char *out)
 
 	if (n <= width) {
 		*copy_columns(out, &text, n) = '\0';
+		text_tame(out);
 		return out;
 	}
 	if (width <= 2)
@@ -113,6 +113,7 @@ char *human_clip(const char *text, size_t width, char *out)
 		to = copy_columns(to, &text, tail);
 	}
 	*to = '\0';
+	text_tame(out);
 	return out;
 }
 

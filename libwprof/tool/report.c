@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "text.h"
 #include "tool/commands.h"
 #include "tool/human.h"
 #include "tool/json.h"
@@ -109,6 +110,7 @@ static void describe_target(const struct report *r, char *out, size_t bytes)
 	}
 	snprintf(out, bytes, "%s (pid %d%s%.60s)", r->header->command, r->header->pid,
 		 service ? ", service " : "", service ? service : "");
+	text_tame(out);
 }
 
 static void describe_run(const struct report *r, char *out, size_t bytes)

@@ -11,6 +11,7 @@
 #include "cli.h"
 #include "otlp_json.h"
 #include "pctx.h"
+#include "text.h"
 #include "tool/human.h"
 #include "tool/target.h"
 
@@ -32,6 +33,7 @@ static void read_command(struct target *t)
 		close(fd);
 	t->command[n > 0 ? n : 0] = '\0';
 	t->command[strcspn(t->command, "\n")] = '\0';
+	text_tame(t->command);
 }
 
 static void read_service(struct target *t, const struct pctx_context *context)
@@ -42,6 +44,7 @@ static void read_service(struct target *t, const struct pctx_context *context)
 	if (a && a->value.kind == PCTX_STRING)
 		snprintf(t->service, sizeof(t->service), "%.*s", (int)a->value.u.string.len,
 			 a->value.u.string.data);
+	text_tame(t->service);
 }
 
 static void read_context(struct target *t)
