@@ -284,6 +284,150 @@ watch__bad_targets_body()
 }
 watch__bad_targets_cleanup() { publisher_stop; }
 
+atf_test_case watch__pid_reused
+watch__pid_reused_head()
+{
+	atf_set "descr" "A process given by its PID is that very one, not the next one of its number"
+	atf_set "require.user" "root"
+	atf_set "require.progs" "unshare"
+	atf_set "timeout" "30"
+}
+watch__pid_reused_body()
+{
+	# the watcher is stopped while one process goes and the other comes
+	cat > swap <<'END'
+sleep 60 & old=$!
+"$1/pctx" watch --json --poll --interval 20 $old > events & watcher=$!
+until ls -l /proc/$watcher/fd | grep -q "/proc/$old$" && [ -s events ]; do :; done
+kill -STOP $watcher
+kill $old
+wait $old
+echo $((old - 1)) > /proc/sys/kernel/ns_last_pid
+"$1/pctx" run sleep 60 & new=$!
+[ $new = $old ] || exit 9
+until "$1/pctx" read $new > /dev/null; do :; done
+kill -CONT $watcher
+wait $watcher
+echo $?
+END
+	atf_check -o inline:'0\n' -e ignore \
+		unshare --pid --fork --kill-child --mount-proc sh swap "$bin"
+	atf_check -o inline:'1\n' sh -c "wc -l < events"
+}
+
+atf_test_case watch__permission_lost
+watch__permission_lost_head()
+{
+	atf_set "descr" "When a process may not be looked into any more, that is told"
+	atf_set "require.user" "root"
+	atf_set "require.progs" "jq python3 setpriv"
+	atf_set "timeout" "30"
+}
+watch__permission_lost_body()
+{
+	mkfifo order
+	mkdir -p bin lib/procscope # where that user may read it
+	cp "$bin/pctx" bin/
+	cp "$bin/../lib/procscope/libpctx-preload.so" lib/procscope/
+	chmod 755 .
+	atf_check chown 65534 order
+	user="setpriv --reuid=65534 --regid=65534 --clear-groups"
+	export ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
+	# PR_SET_DUMPABLE is 4
+	$user ./bin/pctx run python3 -c 'import ctypes, time
+open("order").read()
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+time.sleep(60)' &
+	echo $! > pid
+	until "$bin/pctx" read "$(cat pid)" > /dev/null 2>&1; do :; done
+	$user ./bin/pctx watch --json --poll --interval 20 --count 2 "$(cat pid)" > events &
+	watcher=$!
+	await 2
+	echo > order
+	wait "$watcher" || atf_fail "watch: $?"
+	atf_check -o inline:'publish null\nerror not_permitted\n' \
+		jq -r 'select(.event) | "\(.event) \(.error)"' events
+}
+watch__permission_lost_cleanup() { publisher_stop; }
+
+# Nothing on standard input may reach a terminal that acts on it.
+tame()
+{
+	LC_ALL=C tr -d '\n\040-\176' < "$1" > rest
+	# what is left is UTF-8 of characters that have a width
+	atf_check iconv -f UTF-8 -t UTF-8 -o /dev/null rest
+	atf_check -s exit:1 env LC_ALL=C grep -qaE "$(printf '\033|\302[\200-\237]|\342\200[\213-\217\250-\256]')" "$1"
+}
+
+atf_test_case output__tame
+output__tame_head()
+{
+	atf_set "descr" "What a process calls itself and its service cannot command the terminal"
+	atf_set "require.progs" "python3 jq"
+	atf_set "timeout" "30"
+}
+output__tame_body()
+{
+	# escape sequences: plain, behind the start of a character, as one of C1, and a mirror
+	export ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
+	evil=$(printf '\033[2J\302\233[31m\342\200\256gnihton\357\273\277')
+	"$bin/pctx" run --attr "service.name=$evil" --attr "$evil=$evil" python3 -c '
+import ctypes, time
+ctypes.CDLL(None).prctl(15, b"\xc3\x1b[31m\xe2\x1b[2J", 0, 0, 0)
+time.sleep(60)' &
+	echo $! > pid
+	until grep -q '\[2J' "/proc/$!/comm"; do kill -0 $! || atf_fail "it ended"; done
+	atf_check -o save:read "$bin/pctx" read $!
+	atf_check -o save:fallback "$bin/pctx" read --fallback $!
+	atf_check -o save:list -e ignore "$bin/pctx" list
+	atf_check -o save:watch "$bin/pctx" watch --poll --count 1 $!
+	atf_check -o save:hot -e ignore "$bin/wprof" hot --interval 20 --granularity vma $!
+	for output in read fallback list watch hot; do
+		[ -s $output ] || atf_fail "no $output"
+		tame $output
+	done
+	atf_check -o match:'u001b\[2J' cat read
+}
+output__tame_cleanup() { publisher_stop; }
+
+atf_test_case procfs__not_mounted
+procfs__not_mounted_head()
+{
+	atf_set "descr" "Where no procfs is mounted that is the error, and not that there is no process"
+	atf_set "require.user" "root"
+	atf_set "require.progs" "unshare"
+	atf_set "timeout" "20"
+}
+procfs__not_mounted_body()
+{
+	for command in "read 1" "read --fallback 1" "list" "list --json" "watch 1" "watch --poll"; do
+		atf_check -s exit:1 -o ignore -e match:'no such procfs' unshare --mount sh -c \
+			"mount -t tmpfs none /proc && exec '$bin/pctx' $command"
+	done
+	mkdir empty
+	atf_check -s exit:1 -e match:'no such procfs' "$bin/pctx" list --procfs empty
+}
+
+atf_test_case read__interrupted
+read__interrupted_head()
+{
+	atf_set "descr" "An interrupted system call is done again"
+	atf_set "require.progs" "strace"
+	atf_set "timeout" "20"
+}
+read__interrupted_body()
+{
+	publisher_start "shop"
+	for call in "process_vm_readv" "read -P /proc/$(cat pid)/maps"; do
+		# shellcheck disable=SC2086 # the path is another word
+		atf_check -o match:'"shop"' env "ASAN_OPTIONS=detect_leaks=0" strace -qq -o trace \
+			-e inject=${call%% *}:error=EINTR:when=1 -e trace=$call \
+			"$bin/pctx" read "$(cat pid)"
+		atf_check -o inline:'1\n' grep -c INJECTED trace
+	done
+}
+read__interrupted_cleanup() { publisher_stop; }
+
 atf_test_case output__full_disk
 output__full_disk_head()
 {
@@ -309,5 +453,10 @@ atf_init_test_cases()
 	atf_add_test_case watch__poll
 	atf_add_test_case watch__ebpf
 	atf_add_test_case watch__bad_targets
+	atf_add_test_case watch__pid_reused
+	atf_add_test_case watch__permission_lost
+	atf_add_test_case read__interrupted
+	atf_add_test_case procfs__not_mounted
+	atf_add_test_case output__tame
 	atf_add_test_case output__full_disk
 }

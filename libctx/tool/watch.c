@@ -10,6 +10,9 @@
  * publications (notify.h): then only after lost events. An event of the kernel
  * also polls the process at once, so updates are seen as they happen too.
  *
+ * A process that was given keeps its entry, published or not, until it is gone:
+ * its number may be another process's by the time we look again.
+ *
  * What is published and withdrawn within an interval may be missed; of updates
  * in quick succession the last is seen.
  */
@@ -53,7 +56,8 @@ struct watch {
 	size_t n_entries;
 	size_t room;
 	int exit_code;
-	bool rescan; /* look through all processes once more */
+	bool rescan;	 /* look through all processes once more */
+	bool complained; /* said that it cannot look at all of them */
 	bool over;
 };
 
@@ -181,6 +185,27 @@ static int entry_read(struct watch *w, struct entry *e)
 	return 0;
 }
 
+/* What is gone is not looked for under its number again. */
+static void given_forget(struct watch *w, pid_t pid)
+{
+	for (size_t i = 0; w->pids && i < w->n_pids; i++) {
+		if (w->pids[i] == pid)
+			w->pids[i--] = w->pids[--w->n_pids];
+	}
+}
+
+/* Is it an error of ours and not of the process? That is said once. */
+static bool own_error(struct watch *w, pid_t pid, int rc)
+{
+	if (rc != -ENOMEM && rc != -EMFILE && rc != -ENFILE)
+		return false;
+	if (!w->complained)
+		cli_error("cannot watch process %d and perhaps others: %s", (int)pid,
+			  outcome_of(rc)->why);
+	w->complained = true;
+	return true;
+}
+
 /* One look at an entry; false when it is of no more use. */
 static bool entry_look(struct watch *w, struct entry *e)
 {
@@ -195,13 +220,19 @@ static bool entry_look(struct watch *w, struct entry *e)
 		e->state = 0;
 		if (published)
 			tell(w, e, rc == -ESRCH ? "exit" : "withdraw", NULL);
-		return false;
+		e->told = false;
+		if (rc == -ESRCH)
+			given_forget(w, e->pid);
+		return rc != -ESRCH && w->pids;
 	}
-	if (rc != -EPERM && rc != e->state) {
+	if (own_error(w, e->pid, rc))
+		return published || w->pids;
+	/* of what may not be looked into only the change is told */
+	if (rc != e->state && (rc != -EPERM || published)) {
 		e->state = rc;
 		tell(w, e, "error", NULL);
 	}
-	return rc != -EPERM;
+	return rc != -EPERM || w->pids;
 }
 
 static void entries_look(struct watch *w)
@@ -221,11 +252,13 @@ static int process_look(struct watch *w, pid_t pid)
 	struct entry *e;
 	int rc = pctx_reader_open(pid, &w->opts, &reader);
 
+	own_error(w, pid, rc);
 	if (rc)
 		return rc;
 	e = entry_add(w, pid, reader);
 	if (!e) {
 		pctx_reader_close(reader);
+		own_error(w, pid, -ENOMEM);
 		return -ENOMEM;
 	}
 	if (!entry_look(w, e))
@@ -265,6 +298,7 @@ static void scan_all(struct watch *w)
 {
 	DIR *dir = opendir(w->opts.procfs ? w->opts.procfs : "/proc");
 	struct dirent *entry;
+	bool any = false;
 	pid_t pid;
 
 	if (!dir) {
@@ -274,10 +308,18 @@ static void scan_all(struct watch *w)
 		return;
 	}
 	while (!w->over && (entry = readdir(dir))) {
-		if (cli_pid(entry->d_name, &pid) && !entry_find(w, pid))
+		if (!cli_pid(entry->d_name, &pid))
+			continue;
+		any = true;
+		if (!entry_find(w, pid))
 			process_look(w, pid);
 	}
 	closedir(dir);
+	if (!any) {
+		cli_error("cannot list the processes: %s", outcome_of(-EINVAL)->why);
+		w->exit_code = outcome_of(-EINVAL)->exit_code;
+		w->over = true;
+	}
 }
 
 static void scan(struct watch *w)
