@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "beside.h"
 #include "ctx_bench.h"
 #include "wprof.h"
 
@@ -88,14 +89,11 @@ static double library_ms(pid_t pid, uint32_t arming, int intervals, double *page
 static double record_run(pid_t pid, double seconds)
 {
 	char path[4096], target[16], duration[32];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);
 	struct rusage usage;
 	pid_t child;
 	int status;
 
-	must(n > 0, "/proc/self/exe");
-	path[n] = '\0';
-	strcpy(strrchr(path, '/'), "/../bin/wprof");
+	program_path(path, sizeof(path), "wprof");
 	snprintf(target, sizeof(target), "%d", pid);
 	snprintf(duration, sizeof(duration), "%.2f", seconds);
 	child = fork();
@@ -143,11 +141,11 @@ static void line(const char *name, struct load *l, int intervals)
 
 int main(int argc, char **argv)
 {
-	struct load l = { .pages = (size_t)(argc > 1 ? atoi(argv[1]) : 1024) << 8 };
-	int intervals = argc > 2 ? atoi(argv[2]) : 20;
+	int mib = number_arg(argc, argv, 1, 1024, 1 << 20);
+	int intervals = number_arg(argc, argv, 2, 20, INTERVALS_MAX);
+	struct load l = { .pages = (size_t)mib << 8 };
 
-	if (argc > 3 || !l.pages || l.pages > 1ul << 28 || intervals < 1 ||
-	    intervals > INTERVALS_MAX) {
+	if (argc > 3 || !mib || !intervals) {
 		fprintf(stderr, "usage: profiler_cpu [MIB [INTERVALS]]\n");
 		return 2;
 	}

@@ -25,6 +25,7 @@
  */
 #include <string.h>
 
+#include "beside.h"
 #include "ctx_bench.h"
 #include "wprof.h"
 
@@ -82,17 +83,6 @@ struct sums {
 
 /* ---- the target ------------------------------------------------------------------- */
 
-static void memwrite_path(char *path, size_t size)
-{
-	ssize_t n = readlink("/proc/self/exe", path, size - 1);
-	char *slash;
-
-	must(n > 0, "/proc/self/exe");
-	path[n] = '\0';
-	slash = strrchr(path, '/');
-	snprintf(slash, size - (size_t)(slash - path), "/../bin/memwrite");
-}
-
 /* The signal is blocked before there is a child: one that comes early waits. */
 static void memwrite_start(struct target *t, bool thp)
 {
@@ -100,7 +90,7 @@ static void memwrite_start(struct target *t, bool thp)
 	sigset_t set;
 	int out[2];
 
-	memwrite_path(path, sizeof(path));
+	program_path(path, sizeof(path), "memwrite");
 	must(pipe(out) == 0, "pipe");
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
@@ -276,9 +266,10 @@ static int scene_run(const struct scene *s, int rounds)
 
 int main(int argc, char **argv)
 {
-	int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS_DEFAULT, missed = 0;
+	int rounds = number_arg(argc, argv, 1, ROUNDS_DEFAULT, ROUNDS_MAX), missed = 0;
 
-	if (argc > 3 || rounds < 1 || rounds > ROUNDS_MAX) {
+	if (argc > 3 || !rounds ||
+	    (argc == 3 && strcmp(argv[2], "exact") && strcmp(argv[2], "sample"))) {
 		fprintf(stderr, "usage: throughput [ROUNDS [exact|sample]]\n");
 		return 2;
 	}

@@ -14,7 +14,7 @@
 #include "truth.h"
 #include "workload.h"
 
-#define RENEW_ROUNDS	16
+#define RENEW_ROUNDS 16
 
 enum { A, B, C, MATRICES };
 
@@ -111,7 +111,8 @@ int main(int argc, char **argv)
 		.name = "matmul",
 		.doc = "Multiply two square matrices over and over, as a target for profilers; "
 		       "print what was written as JSON on SIGUSR1 and at the end.",
-		.size_bytes = 8 << 20, .threads = 2,
+		.size_bytes = 8 << 20,
+		.threads = 2,
 	};
 
 	page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -13,7 +13,7 @@
 #include "truth.h"
 #include "workload.h"
 
-#define KEPT	8
+#define KEPT 8
 
 struct block {
 	char *memory;
@@ -80,7 +80,9 @@ int main(int argc, char **argv)
 		.name = "memory-alloc",
 		.doc = "Allocate and fill a block every now and then, as a target for "
 		       "profilers; print what was written as JSON on SIGUSR1 and at the end.",
-		.size_bytes = 32 << 20, .period_ms = 3000, .threads = 1,
+		.size_bytes = 32 << 20,
+		.period_ms = 3000,
+		.threads = 1,
 	};
 
 	page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -13,7 +13,7 @@
 #include "truth.h"
 #include "workload.h"
 
-#define PACE_PAGES	64	/* look at the rate, the limit and the end so often */
+#define PACE_PAGES 64 /* look at the rate, the limit and the end so often */
 
 static char *buffer;
 static uint64_t page_bytes;
@@ -56,7 +56,8 @@ int main(int argc, char **argv)
 		.name = "memwrite",
 		.doc = "Write a buffer over and over, as a target for profilers; print what "
 		       "was written as JSON on SIGUSR1 and at the end.",
-		.size_bytes = 64 << 20, .threads = 1,
+		.size_bytes = 64 << 20,
+		.threads = 1,
 	};
 
 	page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -8,8 +8,17 @@
 
 const char *argp_program_version = "procscope " PROCSCOPE_VERSION;
 
-enum { KEY_RATE = 256, KEY_LIMIT, KEY_SEED, KEY_FORK, KEY_THP, KEY_STRIDE, KEY_PERIOD,
-       KEY_SERVICE, KEY_HOLD };
+enum {
+	KEY_RATE = 256,
+	KEY_LIMIT,
+	KEY_SEED,
+	KEY_FORK,
+	KEY_THP,
+	KEY_STRIDE,
+	KEY_PERIOD,
+	KEY_SERVICE,
+	KEY_HOLD
+};
 
 static const struct argp_option options[] = {
 	{ "size", 's', "BYTES", 0, "memory to write, e.g. 64M", 0 },
@@ -23,7 +32,8 @@ static const struct argp_option options[] = {
 	{ "period", KEY_PERIOD, "MS", 0, "memory-alloc: time between two allocations", 0 },
 	{ "seed", KEY_SEED, "N", 0, "start of the random numbers", 0 },
 	{ "thp", KEY_THP, "WHEN", 0, "huge pages: always, never or system", 0 },
-	{ "hold", KEY_HOLD, NULL, 0, "begin on SIGUSR1, and after the limit stay until a signal", 0 },
+	{ "hold", KEY_HOLD, NULL, 0, "begin on SIGUSR1, and after the limit stay until a signal",
+	  0 },
 	{ "service", KEY_SERVICE, "NAME", 0, "service.name to publish", 0 },
 	{ 0 },
 };

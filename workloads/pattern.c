@@ -4,12 +4,12 @@
 #include "pattern.h"
 
 /* Rounds that PATTERN_PHASES spends in one eighth of the pages. */
-#define PHASE_ROUNDS	256
-#define PHASES		8
+#define PHASE_ROUNDS 256
+#define PHASES	     8
 
 static const char *const kind_names[] = {
-	[PATTERN_SEQUENTIAL] = "sequential", [PATTERN_UNIFORM] = "uniform",
-	[PATTERN_ZIPF] = "zipf", [PATTERN_STRIDE] = "stride", [PATTERN_PHASES] = "phases",
+	[PATTERN_SEQUENTIAL] = "sequential", [PATTERN_UNIFORM] = "uniform", [PATTERN_ZIPF] = "zipf",
+	[PATTERN_STRIDE] = "stride",	     [PATTERN_PHASES] = "phases",
 };
 
 bool pattern_kind_of(const char *name, enum pattern_kind *out)

@@ -6,17 +6,17 @@
 #include <stdint.h>
 
 enum pattern_kind {
-	PATTERN_SEQUENTIAL,	/* one page after the other, round and round */
-	PATTERN_UNIFORM,	/* any page, all equally likely */
-	PATTERN_ZIPF,		/* low pages most: page k with weight 1/(k+1) */
-	PATTERN_STRIDE,		/* every Nth page, then the same one further */
-	PATTERN_PHASES		/* one eighth of the pages for a while, then the next */
+	PATTERN_SEQUENTIAL, /* one page after the other, round and round */
+	PATTERN_UNIFORM,    /* any page, all equally likely */
+	PATTERN_ZIPF,	    /* low pages most: page k with weight 1/(k+1) */
+	PATTERN_STRIDE,	    /* every Nth page, then the same one further */
+	PATTERN_PHASES	    /* one eighth of the pages for a while, then the next */
 };
 
 struct pattern {
 	enum pattern_kind kind;
 	uint64_t n_pages, stride, i, random;
-	double *cdf;		/* zipf: cumulative weights */
+	double *cdf; /* zipf: cumulative weights */
 };
 
 /** pattern_init() - start a sequence over @n_pages pages; false: no memory */

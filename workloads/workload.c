@@ -19,7 +19,7 @@
 #include "truth.h"
 #include "workload.h"
 
-#define NSEC	1000000000ull
+#define NSEC 1000000000ull
 
 struct worker {
 	struct workload *w;
@@ -62,7 +62,8 @@ static void publish(const struct workload *w)
 		pctx_int("process.pid", getpid()),
 	};
 	const struct pctx_publish_opts opts = {
-		.size = sizeof(opts), .resource = resource,
+		.size = sizeof(opts),
+		.resource = resource,
 		.n_resource = sizeof(resource) / sizeof(*resource),
 	};
 
@@ -114,8 +115,8 @@ void workload_start(struct workload *w, int argc, char **argv)
 
 void *workload_map(const struct workload *w, uint64_t bytes)
 {
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED) {
 		cli_error("cannot map %llu bytes: %s; use a smaller --size",
@@ -137,7 +138,7 @@ static void sleep_until(uint64_t t_ns)
 
 void workload_pace(const struct workload *w, uint64_t done_bytes)
 {
-	const uint64_t step_ns = NSEC / 20;	/* look at w->stop so often */
+	const uint64_t step_ns = NSEC / 20; /* look at w->stop so often */
 	uint64_t due_ns, now_ns;
 
 	if (!w->rate_bytes)

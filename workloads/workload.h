@@ -22,27 +22,27 @@
 
 /** struct workload - options and state of one run */
 struct workload {
-	const char *name;		/* of the program, also its default service.name */
-	const char *doc;		/* for --help */
+	const char *name; /* of the program, also its default service.name */
+	const char *doc;  /* for --help */
 	/* options; the program sets its defaults before workload_start() */
 	const char *service;
 	uint64_t size_bytes;
-	uint64_t rate_bytes;		/* a second, all threads together; 0: no limit */
-	uint64_t limit_bytes;		/* stop after writing so much; 0: no limit */
-	uint64_t period_ms;		/* memory-alloc: between two allocations */
-	double duration_s;		/* 0: until a signal or the limit */
+	uint64_t rate_bytes;  /* a second, all threads together; 0: no limit */
+	uint64_t limit_bytes; /* stop after writing so much; 0: no limit */
+	uint64_t period_ms;   /* memory-alloc: between two allocations */
+	double duration_s;    /* 0: until a signal or the limit */
 	unsigned int threads;
-	unsigned int forks;		/* children that run the same workload */
+	unsigned int forks; /* children that run the same workload */
 	uint64_t seed;
 	enum pattern_kind pattern;
 	uint64_t stride_pages;
-	int thp;			/* 1 always, 0 never, -1 as the system has it */
-	bool hold;			/* begin on SIGUSR1, stay after the limit */
+	int thp;   /* 1 always, 0 never, -1 as the system has it */
+	bool hold; /* begin on SIGUSR1, stay after the limit */
 	/* state */
 	atomic_bool stop;
-	atomic_uint running;		/* workers not done */
-	int done_fd;			/* eventfd: written by the last worker */
-	int start_fd;			/* eventfd: as many tokens as workers may begin */
+	atomic_uint running; /* workers not done */
+	int done_fd;	     /* eventfd: written by the last worker */
+	int start_fd;	     /* eventfd: as many tokens as workers may begin */
 	uint64_t start_ns;
 };
 
