@@ -97,14 +97,30 @@ CASE(memfd__seal_flag_unknown, "A kernel that does not know MFD_NOEXEC_SEAL is a
 	ATF_CHECK_EQ(pub_child(no_seal_flag), 0);
 }
 
+/* Linux 6.3 has it: on older ones such a sandbox allows no memfd at all. */
+static bool kernel_can_seal(void)
+{
+	long fd = syscall(SYS_memfd_create, "probe", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+
+	if (fd >= 0)
+		close((int)fd);
+	return fd >= 0;
+}
+
 static void only_seal_flag(void)
 {
+	bool can_publish = kernel_can_seal() || pub_can_name();
+
 	FILTER(DENY_IF(memfd_create, EACCES, 1, MFD_NOEXEC_SEAL, 0));
+	if (!can_publish) {
+		fails_with(EOPNOTSUPP);
+		return;
+	}
 	CHILD_REQUIRE(pub_service("a") == 0);
 	CHILD_REQUIRE(pub_is_published("a"));
 }
 
-CASE(memfd__seal_flag_required, "A sandbox that wants MFD_NOEXEC_SEAL gets it")
+CASE(memfd__seal_flag_required, "A sandbox that wants MFD_NOEXEC_SEAL gets it where the kernel knows it")
 {
 	ATF_CHECK_EQ(pub_child(only_seal_flag), 0);
 }
