@@ -443,6 +443,18 @@ static void region_extend(struct wprof_region *r, const struct wprof_region *add
 	if (add->consecutive < r->consecutive)
 		r->consecutive = add->consecutive;
 	r->end = add->end;
+	r->populated_bytes += add->populated_bytes;
+}
+
+/* By the rule of whole VMAs nothing is counted here: its VMA's count it is then. */
+static uint64_t cell_populated(const struct heat *h, const struct heat_cell *c,
+			       const struct area *a)
+{
+	uint64_t pages = cell_pages(c, h->params.page_shift), n = c->populated;
+
+	if (!h->rule->wants_populated && n < a->populated)
+		n = a->populated;
+	return (n < pages ? n : pages) << h->params.page_shift;
 }
 
 int heat_hot(struct heat *h, const struct area *areas, const struct wprof_region **out,
@@ -462,6 +474,7 @@ int heat_hot(struct heat *h, const struct area *areas, const struct wprof_region
 			.written_ratio = c->ratio,
 			.window_ratio = heat_window_ratio(h, c),
 			.consecutive = c->consecutive,
+			.populated_bytes = cell_populated(h, c, &areas[c->area]),
 		};
 
 		if (!c->hot)

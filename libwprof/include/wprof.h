@@ -161,6 +161,7 @@ struct wprof_region {
 	uint32_t consecutive;		/* intervals in a row above the threshold */
 	enum wprof_vma_type type;
 	const char *name;
+	uint64_t populated_bytes;	/* how much of it exists; cached, see wprof_vma */
 };
 
 /**
@@ -242,7 +243,8 @@ WPROF_API WPROF_CHECKED int wprof_sample(struct wprof *w, const struct wprof_int
  * @n: their number; 0 before the first intervals have passed
  *
  * Adjacent hot parts of a VMA are one region: the ratios are weighted by size,
- * consecutive is the least.
+ * consecutive is the least. A region is made of whole chunks, or of the whole
+ * VMA, and may be sparse: how much memory is hot is the sum of populated_bytes.
  *
  * Spec: write profiler, 4.4.3, and 6.3.
  *

@@ -248,6 +248,44 @@ CASE(chunk__ratio_over_populated, "A reserved arena does not dilute: pages that 
 	heat_close(h);
 }
 
+CASE(chunk__populated_bytes, "A hot region says how much of it exists, not how far it reaches")
+{
+	struct heat *h = start(&chunk_params);
+	struct area a = { .start = BASE, .end = BASE + 64 * MIB, .populated = 9999 };
+	struct wprof_run runs[] = { { BASE, 2 }, { BASE + 10 * MIB, 512 }, { BASE + 12 * MIB, 2 } };
+	const struct wprof_region *r;
+
+	populated = 2;
+	for (int i = 0; i < 3; i++)
+		feed(h, &a, 1, runs, 3);
+	ATF_REQUIRE_EQ(2, hot(h, &a, &r));
+	ATF_CHECK_EQ(BASE + 2 * MIB, r[0].end);
+	ATF_CHECK_EQ(2 * PAGE, r[0].populated_bytes);
+	ATF_CHECK_EQ(BASE + 14 * MIB, r[1].end);
+	ATF_CHECK_EQ(2 * MIB + 2 * PAGE, r[1].populated_bytes);
+	heat_close(h);
+}
+
+CASE(vma__populated_bytes, "A hot VMA holds what was counted of it, and no more than it is large")
+{
+	struct heat *h = start(&vma_params);
+	struct wprof_run run = { BASE, 40 };
+	struct area a = one;
+	const struct wprof_region *r;
+
+	for (int i = 0; i < 3; i++)
+		feed(h, &a, 1, &run, 1);
+	ATF_REQUIRE_EQ(1, hot(h, &a, &r));
+	ATF_CHECK_EQ(40 * PAGE, r->populated_bytes);
+	a.populated = 60;
+	ATF_REQUIRE_EQ(1, hot(h, &a, &r));
+	ATF_CHECK_EQ(60 * PAGE, r->populated_bytes);
+	a.populated = 1000;
+	ATF_REQUIRE_EQ(1, hot(h, &a, &r));
+	ATF_CHECK_EQ(100 * PAGE, r->populated_bytes);
+	heat_close(h);
+}
+
 CASE(chunk__counted_every_ten, "Populated pages are counted at first and then every ten intervals")
 {
 	struct heat *h = start(&chunk_params);
@@ -371,6 +409,8 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, vma__unmapped_is_forgotten);
 	ATF_TP_ADD_TC(tp, chunk__hot_corner_of_a_large_heap);
 	ATF_TP_ADD_TC(tp, chunk__ratio_over_populated);
+	ATF_TP_ADD_TC(tp, chunk__populated_bytes);
+	ATF_TP_ADD_TC(tp, vma__populated_bytes);
 	ATF_TP_ADD_TC(tp, chunk__counted_every_ten);
 	ATF_TP_ADD_TC(tp, chunk__forgotten_when_cold);
 	ATF_TP_ADD_TC(tp, chunk__cut_at_vma_borders);

@@ -50,7 +50,8 @@ buffer_body()
 		jq -e '.hot_bytes >= 16777216' doc > /dev/null && break
 	done
 	jq -e '.format == "wprof.hot" and .intervals == 4 and
-		.hot_bytes >= 16777216 and .hot_bytes < 30000000 and .hot_vmas >= 1 and
+		.hot_bytes >= 16777216 and .hot_bytes < 17500000 and .hot_vmas >= 1 and
+		.hot_bytes == ([.regions[].populated_bytes] | add) and
 		([.regions[] | select(.written_ratio > 0.3 and .consecutive >= 3)] | length) >= 1' \
 		doc > /dev/null || atf_fail "$(jq -c .regions doc)"
 	kill -INT $pid

@@ -37,6 +37,7 @@ static const struct wprof_region hot = {
 	.consecutive = 3,
 	.type = WPROF_HEAP,
 	.name = "[heap]",
+	.populated_bytes = 0x3000,
 };
 
 static const struct wprof_interval interval = {
@@ -293,6 +294,7 @@ ATF_TC_BODY(interval__is_read_as_it_was_written, tc)
 	ATF_CHECK_STREQ(l.vmas[1].name, "/a b\xef\xbf\xbd/\"c\"");
 	ATF_CHECK(l.runs[1].start == 0x14000 && l.runs[1].n_pages == 2);
 	ATF_CHECK(l.hot[0].written_ratio == 0.25 && l.hot[0].consecutive == 3);
+	ATF_CHECK_EQ(l.hot[0].populated_bytes, 0x3000);
 	ATF_REQUIRE_EQ(trace_next(r, &l), 1);
 	ATF_CHECK(l.type == TRACE_END && l.end.cost.cpu_ns == 5 && l.end.intervals == 1);
 	ATF_CHECK_STREQ(l.end.reason, "duration");

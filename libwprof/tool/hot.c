@@ -8,15 +8,6 @@
 #include "tool/json.h"
 #include "tool/session.h"
 
-static uint64_t hot_bytes(const struct session *s)
-{
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < s->n_hot; i++)
-		bytes += s->hot[i].end - s->hot[i].start;
-	return bytes;
-}
-
 static bool print_json(const struct session *s, const struct options *o)
 {
 	static const struct wprof_interval none = { .page_bytes = 4096 };
@@ -29,7 +20,7 @@ static bool print_json(const struct session *s, const struct options *o)
 			 json_u64(s->last ? elapsed - s->pace.start_ns : 0), "page_bytes",
 			 json_u64(iv->page_bytes), "total_vmas", json_u64(iv->n_vmas), "hot_vmas",
 			 json_u64(trace_hot_vmas(iv, s->hot, s->n_hot)), "hot_bytes",
-			 json_u64(hot_bytes(s)), "dirty_rate_bytes_per_sec", trace_dirty_rate(iv),
+			 json_u64(trace_hot_bytes(s->hot, s->n_hot)), "dirty_rate_bytes_per_sec", trace_dirty_rate(iv),
 			 "estimated", iv->estimated, "ended", s->ended, "regions",
 			 trace_regions_json(s->hot, s->n_hot), "cost", trace_cost_json(&s->cost));
 	if (!doc || !rest || trace_add_rule(doc, &o->rule) || json_object_update(doc, rest)) {
@@ -62,7 +53,9 @@ static void print_table(const struct session *s, const struct options *o)
 		human_region_head(width);
 		for (size_t i = 0; i < s->n_hot; i++)
 			human_region(&s->hot[i], width);
-		printf("hot: %s in %zu regions", human_bytes((double)hot_bytes(s)).text, s->n_hot);
+		printf("hot: %s in %zu region%s",
+		       human_bytes((double)trace_hot_bytes(s->hot, s->n_hot)).text, s->n_hot,
+		       s->n_hot == 1 ? "" : "s");
 	} else {
 		printf("nothing is hot");
 	}

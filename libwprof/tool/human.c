@@ -135,16 +135,16 @@ size_t human_width(int fd)
 }
 
 /* Below 80 columns the right-hand figures go first, the address stays. */
-#define WIDE   72
+#define WIDE   80
 #define MEDIUM 44
 
 void human_region_head(size_t width)
 {
 	if (width >= WIDE)
-		printf("%-14s %10s %8s %8s %4s %-9s  %s\n", "START", "SIZE", "WRITTEN", "WINDOW",
-		       "FOR", "TYPE", "NAME");
+		printf("%-14s %10s %10s %7s %7s %3s %-9s %s\n", "START", "SIZE", "POPULATED",
+		       "WRITTEN", "WINDOW", "FOR", "TYPE", "NAME");
 	else if (width >= MEDIUM)
-		printf("%-14s %10s %8s %s\n", "START", "SIZE", "WRITTEN", "NAME");
+		printf("%-14s %10s %7s %s\n", "START", "POPULATED", "WRITTEN", "NAME");
 	else
 		printf("%-12s %7s\n", "START", "WRITTEN");
 }
@@ -153,16 +153,17 @@ void human_region(const struct wprof_region *r, size_t width)
 {
 	char name[4 * HUMAN_WIDTH_MAX + 1];
 	const char *full = human_vma_name(r->type, r->name);
-	struct human size = human_bytes((double)(r->end - r->start));
+	struct human populated = human_bytes((double)r->populated_bytes);
 	struct human written = human_percent(r->written_ratio);
 
 	if (width >= WIDE)
-		printf("0x%-12" PRIx64 " %10s %8s %8s %4" PRIu32 " %-9s  %s\n", r->start, size.text,
+		printf("0x%-12" PRIx64 " %10s %10s %7s %7s %3" PRIu32 " %-9s %s\n", r->start,
+		       human_bytes((double)(r->end - r->start)).text, populated.text,
 		       written.text, human_percent(r->window_ratio).text, r->consecutive,
-		       wprof_vma_type_name(r->type), human_clip(full, width - 60, name));
+		       wprof_vma_type_name(r->type), human_clip(full, width - 67, name));
 	else if (width >= MEDIUM)
-		printf("0x%-12" PRIx64 " %10s %8s %s\n", r->start, size.text, written.text,
-		       human_clip(full, width - 35, name));
+		printf("0x%-12" PRIx64 " %10s %7s %s\n", r->start, populated.text, written.text,
+		       human_clip(full, width - 34, name));
 	else
 		printf("%-12" PRIx64 " %7s\n", r->start, written.text);
 }

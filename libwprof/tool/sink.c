@@ -166,11 +166,9 @@ static bool table_interval(FILE *f, struct member *m, uint64_t base_ns, const st
 	struct human time = human_time(end_ns > base_ns ? end_ns - base_ns : 0);
 	struct human written = human_bytes((double)(iv->written_pages * iv->page_bytes));
 	size_t width = human_width(fileno(f));
-	uint64_t hot = 0;
+	uint64_t hot = trace_hot_bytes(m->hot, m->n_hot);
 	char vmas[48];
 
-	for (size_t i = 0; i < m->n_hot; i++)
-		hot += m->hot[i].end - m->hot[i].start;
 	if (o->tree)
 		fprintf(f, "%7d ", m->target.pid);
 	if (width < TABLE_MEDIUM) {

@@ -39,20 +39,14 @@ static void row_rate(struct top_row *r, double rate)
 	r->seen = true;
 }
 
-static uint64_t overlap(const struct wprof_vma *v, const struct wprof_region *r)
-{
-	uint64_t start = v->start > r->start ? v->start : r->start;
-	uint64_t end = v->end < r->end ? v->end : r->end;
-
-	return start < end ? end - start : 0;
-}
-
 static uint64_t hot_in(const struct member *m, const struct wprof_vma *v)
 {
 	uint64_t bytes = 0;
 
+	/* a region lies within one VMA */
 	for (size_t i = 0; i < m->n_hot; i++)
-		bytes += overlap(v, &m->hot[i]);
+		if (v->start <= m->hot[i].start && m->hot[i].end <= v->end)
+			bytes += m->hot[i].populated_bytes;
 	return bytes;
 }
 
@@ -92,7 +86,7 @@ static bool take_process(struct top_table *t, const struct member *m)
 {
 	char label[200];
 	struct top_row *r;
-	uint64_t hot = 0, populated = 0;
+	uint64_t populated = 0;
 
 	snprintf(label, sizeof(label), "%s%s%s", m->target.command, m->target.service[0] ? " " : "",
 		 m->target.service);
@@ -104,9 +98,7 @@ static bool take_process(struct top_table *t, const struct member *m)
 		r->bytes += m->iv->vmas[i].end - m->iv->vmas[i].start;
 		populated += m->iv->vmas[i].populated_pages;
 	}
-	for (size_t i = 0; i < m->n_hot; i++)
-		hot += m->hot[i].end - m->hot[i].start;
-	r->hot_bytes = hot;
+	r->hot_bytes = trace_hot_bytes(m->hot, m->n_hot);
 	r->share = populated ? (double)m->iv->written_pages / (double)populated : 0;
 	if (r->share > 1)
 		r->share = 1;
@@ -145,8 +137,7 @@ static void take_totals(struct top_table *t, const struct member *m)
 	t->shared_bytes += m->iv->untracked_shared_bytes;
 	t->estimated |= m->iv->estimated;
 	t->length_ns = m->iv->length_ns;
-	for (size_t i = 0; i < m->n_hot; i++)
-		t->hot_bytes += m->hot[i].end - m->hot[i].start;
+	t->hot_bytes += trace_hot_bytes(m->hot, m->n_hot);
 	trace_add_cost(&t->cost, &m->iv->cost);
 }
 

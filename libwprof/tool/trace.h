@@ -73,6 +73,9 @@ uint64_t trace_layout_hash(const struct wprof_interval *iv);
 size_t trace_hot_vmas(const struct wprof_interval *iv, const struct wprof_region *hot,
 		      size_t n_hot);
 
+/** trace_hot_bytes() - how much memory hot regions hold, not how far they reach */
+uint64_t trace_hot_bytes(const struct wprof_region *hot, size_t n_hot);
+
 /** trace_dirty_rate() - bytes written in a second of this interval */
 double trace_dirty_rate(const struct wprof_interval *iv);
 

@@ -237,6 +237,9 @@ static bool read_region(const struct trace_reader *r, const json_t *j, struct wp
 		return false;
 	g->type = type_of(type);
 	g->consecutive = (uint32_t)consecutive;
+	/* a field that came later */
+	if (!json_get_u64(j, "populated_bytes", &g->populated_bytes))
+		g->populated_bytes = g->end - g->start;
 	return true;
 }
 

@@ -120,8 +120,9 @@ json_t *trace_regions_json(const struct wprof_region *r, size_t n)
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(
 			regions,
-			json_pack("{s:o, s:o, s:f, s:f, s:i, s:s, s:o}", "start",
+			json_pack("{s:o, s:o, s:o, s:f, s:f, s:i, s:s, s:o}", "start",
 				  json_address(r[i].start), "end", json_address(r[i].end),
+				  "populated_bytes", json_u64(r[i].populated_bytes),
 				  "written_ratio", r[i].written_ratio, "window_ratio",
 				  r[i].window_ratio, "consecutive", (int)r[i].consecutive, "type",
 				  wprof_vma_type_name(r[i].type), "name", json_text(r[i].name)));
@@ -216,6 +217,15 @@ size_t trace_hot_vmas(const struct wprof_interval *iv, const struct wprof_region
 		count += r < n_hot && hot[r].start < iv->vmas[i].end;
 	}
 	return count;
+}
+
+uint64_t trace_hot_bytes(const struct wprof_region *hot, size_t n_hot)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < n_hot; i++)
+		bytes += hot[i].populated_bytes;
+	return bytes;
 }
 
 double trace_dirty_rate(const struct wprof_interval *iv)
