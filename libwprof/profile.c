@@ -175,10 +175,38 @@ static int profile_alive(const struct wprof *w)
 	return poll(&p, 1, 0) > 0 ? -ESRCH : 0;
 }
 
-/* The target's memory is gone: how did that come? */
+/* Has it no memory at all? Its size in pages is the first field of statm. */
+static bool profile_has_memory(pid_t pid)
+{
+	char path[40], size = '0';
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno != ENOENT;
+	if (read(fd, &size, 1) != 1)
+		size = '0';
+	close(fd);
+	return size != '0';
+}
+
+/*
+ * The target's memory is gone: how did that come? After an exec it has other
+ * memory. One that exits has none, long before its pidfd tells: its threads may
+ * take a while to end, or wait for their tracer. The pidfd is asked last, for
+ * until then the number may have become another process's.
+ */
+static int profile_gone(const struct wprof *w)
+{
+	bool has_memory = profile_has_memory(w->pid);
+
+	return profile_alive(w) ?: has_memory ? -ESTALE : -ESRCH;
+}
+
 static int profile_ended(struct wprof *w)
 {
-	w->ended = profile_alive(w) ?: -ESTALE;
+	w->ended = profile_gone(w);
 	w->interval.ended = true;
 	w->n_vmas = 0;
 	w->track.runs.n = w->soft.runs.n = w->soft.pages = 0;
@@ -381,9 +409,11 @@ static int profile_start(struct wprof *w, struct wprof_why *why)
 			       "arming the memory of process %d had no "
 			       "effect: nothing can be measured here",
 			       (int)w->pid);
-	if (rc == -ESRCH && profile_alive(w))
-		return why_set(why, WPROF_ENDED, "process %d exited meanwhile", (int)w->pid);
 	if (rc == -ESRCH)
+		rc = profile_gone(w);
+	if (rc == -ESRCH)
+		return why_set(why, WPROF_ENDED, "process %d exited meanwhile", (int)w->pid);
+	if (rc == -ESTALE)
 		return why_set(why, WPROF_EXECED, "process %d runs a new program now: try again",
 			       (int)w->pid);
 	if (rc)

@@ -154,12 +154,21 @@ INJECT_CASE(threads__leader_gone, "A target whose main thread has ended")
 
 /* ---- forks ------------------------------------------------------------------------ */
 
-/* a child that looks for the descriptor in its own table */
+enum { N_FORKS, N_COPIES, N_BEGUN, N_OVER };
+
+/*
+ * A child that looks for the descriptor in its own table, once the injections
+ * that had begun when it was born are over.
+ */
 static void forked_child(struct shared *shared)
 {
-	pause_ms(30);
+	long begun = atomic_load(&shared->counts[N_BEGUN]);
+
+	CHILD_REQUIRE(!prctl(PR_SET_PDEATHSIG, SIGKILL));
+	while (atomic_load(&shared->counts[N_OVER]) < begun)
+		pause_ms(1);
 	if (count_uffds(getpid()))
-		atomic_fetch_add(&shared->counts[1], 1);
+		atomic_fetch_add(&shared->counts[N_COPIES], 1);
 	_exit(0);
 }
 
@@ -172,8 +181,8 @@ static void *forker(void *arg)
 		CHILD_REQUIRE(child >= 0);
 		if (!child)
 			forked_child(threads_shared);
-		atomic_fetch_add(&threads_shared->counts[0], 1);
-		if (atomic_load(&threads_shared->counts[0]) % 8 == 0)
+		atomic_fetch_add(&threads_shared->counts[N_FORKS], 1);
+		if (atomic_load(&threads_shared->counts[N_FORKS]) % 8 == 0)
 			while (waitpid(-1, NULL, 0) > 0)
 				;
 	}
@@ -199,12 +208,16 @@ INJECT_CASE(forks__no_copy, "Children forked during an injection hold no descrip
 	uint32_t n_closed = 0;
 
 	target_wait(&t, 1);
-	for (int i = 0; i < 150; i++)
+	for (int i = 0; i < 150; i++) {
+		atomic_fetch_add(&t.shared->counts[N_BEGUN], 1);
 		n_closed += inject_ok(&t).n_children;
+		atomic_fetch_add(&t.shared->counts[N_OVER], 1);
+	}
 	target_finish(&t);
-	ATF_CHECK(atomic_load(&t.shared->counts[0]) > 0);
-	ATF_CHECK_EQ(0, atomic_load(&t.shared->counts[1]));
-	printf("%ld forks, closed in %u children\n", atomic_load(&t.shared->counts[0]), n_closed);
+	ATF_CHECK(atomic_load(&t.shared->counts[N_FORKS]) > 0);
+	ATF_CHECK_EQ(0, atomic_load(&t.shared->counts[N_COPIES]));
+	printf("%ld forks, closed in %u children\n", atomic_load(&t.shared->counts[N_FORKS]),
+	       n_closed);
 }
 
 /* ---- exec ------------------------------------------------------------------------- */

@@ -183,7 +183,7 @@ tree_bounded_body()
 	start sh -c 'for i in 1 2 3 4 5 6 7 8; do sleep 60 & echo $! >> pids; done; echo > ready; wait'
 	await test -e ready
 	atf_check -o save:out wprof record $pid --tree-max 4 --interval 100 --duration 0.5 -o file
-	atf_check -o match:'times a child was not followed: more processes than --tree-max' cat out
+	atf_check -o match:'times a process was not followed: more processes than --tree-max' cat out
 	jq -e -s '[.[] | select(.type == "interval") | .pid] | unique | length == 4' file \
 		> /dev/null || atf_fail 'not four processes'
 }

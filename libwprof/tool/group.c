@@ -17,10 +17,12 @@
  */
 #include <errno.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "tool/group.h"
@@ -39,6 +41,7 @@ int group_open(struct group *g, const struct options *o, struct target *target)
 	g->list[0].target = *target;
 	memset(target, 0, sizeof(*target));
 	g->list[0].announced = true;
+	g->list[0].again = -1;
 	g->n = 1;
 	rc = session_open_profile(o, &g->list[0].target, &g->list[0].w);
 	g->n_live = rc == 0;
@@ -60,11 +63,19 @@ int group_sample(struct group *g, size_t i)
 	return rc ? rc : 1;
 }
 
-static bool has_exited(const struct wprof *w)
+static bool has_exited(int pidfd)
 {
-	struct pollfd fd = { .fd = wprof_pidfd(w), .events = POLLIN };
+	struct pollfd fd = { .fd = pidfd, .events = POLLIN };
 
 	return poll(&fd, 1, 0) != 0;
+}
+
+/* Not to be opened anew any more */
+static void settle(struct member *m)
+{
+	if (m->again >= 0)
+		close(m->again);
+	m->again = -1;
 }
 
 static void forget(struct member *m)
@@ -75,14 +86,24 @@ static void forget(struct member *m)
 	m->iv = NULL;
 }
 
+/* a command that was started may be a wrapper around the one that is meant */
+static bool follows_exec(const struct group *g)
+{
+	return g->o->tree || g->list[0].target.started;
+}
+
 void group_bury(struct group *g)
 {
 	for (size_t i = 0; i < g->n; i++) {
 		struct member *m = &g->list[i];
+		const struct wprof_interval *none;
 
 		if (!m->w || !m->iv || !m->iv->ended)
 			continue;
-		g->execed = !has_exited(m->w);
+		/* the session knows how it ended; its pidfd may not tell yet */
+		g->execed = wprof_sample(m->w, &none) == -ESTALE;
+		if (g->execed && follows_exec(g))
+			m->again = fcntl(wprof_pidfd(m->w), F_DUPFD_CLOEXEC, 0);
 		forget(m);
 		g->n_live--;
 	}
@@ -93,7 +114,7 @@ void group_bury(struct group *g)
 static bool is_member(const struct group *g, pid_t pid)
 {
 	for (size_t i = 0; i < g->n; i++)
-		if (g->list[i].w && g->list[i].target.pid == pid)
+		if ((g->list[i].w || g->list[i].again >= 0) && g->list[i].target.pid == pid)
 			return true;
 	return false;
 }
@@ -102,11 +123,8 @@ static bool is_member(const struct group *g, pid_t pid)
 static struct member *free_place(struct group *g)
 {
 	for (size_t i = 1; i < g->n; i++)
-		if (!g->list[i].w) {
-			target_close(&g->list[i].target);
-			memset(&g->list[i], 0, sizeof(g->list[i]));
+		if (!g->list[i].w && g->list[i].again < 0)
 			return &g->list[i];
-		}
 	return g->n < g->o->tree_max ? &g->list[g->n] : NULL;
 }
 
@@ -133,6 +151,9 @@ static void take_in(struct group *g, pid_t parent, pid_t pid)
 		refuse(g, "more processes than --tree-max");
 		return;
 	}
+	target_close(&m->target);
+	memset(m, 0, sizeof(*m));
+	m->again = -1;
 	target_attach(pid, &m->target);
 	m->parent = parent;
 	if (open_quietly(g, m, &why)) {
@@ -180,24 +201,47 @@ static void follow_children(struct group *g, pid_t parent)
 		closedir(tasks);
 }
 
+/*
+ * Its pidfd, still open, keeps its number from meaning another process. What it
+ * executes may execute the next program just now: that is for the next interval.
+ */
+static void open_again(struct group *g, struct member *m)
+{
+	struct wprof_why why = { 0 };
+	struct target again;
+	int rc;
+
+	target_attach(m->target.pid, &again);
+	again.started = m->target.started;
+	m->target.started = false;
+	target_close(&m->target);
+	m->target = again;
+	m->announced = false;
+	m->layout = 0;
+	rc = open_quietly(g, m, &why);
+	if (rc == -ESTALE || rc == -EAGAIN)
+		return;
+	if (!rc)
+		g->n_live++;
+	else if (rc != -ESRCH)
+		refuse(g, why.text);
+	settle(m);
+}
+
 /* A member that runs another program now is a process without profile again. */
 static void follow_exec(struct group *g)
 {
 	for (size_t i = 0; i < g->n; i++) {
 		struct member *m = &g->list[i];
-		struct target again;
 
-		if (m->w || !m->target.pid || kill(m->target.pid, 0))
+		if (m->again < 0)
 			continue;
-		target_attach(m->target.pid, &again);
-		again.started = m->target.started;
-		m->target.started = false;
-		target_close(&m->target);
-		m->target = again;
-		m->announced = false;
-		m->layout = 0;
-		if (!open_quietly(g, m, NULL))
-			g->n_live++;
+		if (has_exited(m->again)) {
+			g->execed = false;
+			settle(m);
+		} else {
+			open_again(g, m);
+		}
 	}
 }
 
@@ -205,9 +249,7 @@ void group_follow(struct group *g)
 {
 	size_t before = 0;
 
-	/* a command that was started may be a wrapper around the one that is meant */
-	if (g->o->tree || g->list[0].target.started)
-		follow_exec(g);
+	follow_exec(g);
 	if (!g->o->tree)
 		return;
 	/* children of children that were found just now, too */
@@ -221,17 +263,35 @@ void group_follow(struct group *g)
 	}
 }
 
+bool group_over(const struct group *g)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (g->list[i].w || g->list[i].again >= 0)
+			return false;
+	return true;
+}
+
 int group_pidfd(const struct group *g)
 {
 	if (g->o->tree)
 		return -1;
-	return g->list[0].w ? wprof_pidfd(g->list[0].w) : -1;
+	return g->list[0].w ? wprof_pidfd(g->list[0].w) : g->list[0].again;
+}
+
+void group_print_refused(const struct group *g, FILE *f)
+{
+	if (g->refused == 1)
+		fprintf(f, "a process was not followed: %s\n", g->refusal);
+	else if (g->refused)
+		fprintf(f, "%llu times a process was not followed: %s\n",
+			(unsigned long long)g->refused, g->refusal);
 }
 
 void group_close(struct group *g)
 {
 	for (size_t i = 0; i < g->n; i++) {
 		forget(&g->list[i]);
+		settle(&g->list[i]);
 		if (g->list[i].target.pid)
 			target_close(&g->list[i].target);
 	}

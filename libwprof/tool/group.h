@@ -11,6 +11,7 @@ struct member {
 	struct wprof *w; /* NULL: it has ended */
 	uint64_t layout; /* hash of the VMAs last written down */
 	bool announced;
+	int again; /* its pidfd while it is to be opened anew, having executed; or -1 */
 	/* of the last interval */
 	const struct wprof_interval *iv;
 	const struct wprof_region *hot;
@@ -23,7 +24,7 @@ struct group {
 	struct member *list;
 	size_t n, n_live;
 	bool execed;	   /* the last one to go runs another program */
-	uint64_t refused;  /* children that were not followed */
+	uint64_t refused;  /* times a process was not followed */
 	char refusal[240]; /* why, of the first */
 };
 
@@ -48,8 +49,14 @@ void group_bury(struct group *g);
 /** group_follow() - with --tree: take children in that were born, or run anew */
 void group_follow(struct group *g);
 
+/** group_over() - is there nothing left to profile, now or at the next interval? */
+bool group_over(const struct group *g);
+
 /** group_pidfd() - of the only live member; -1 when there are several */
 int group_pidfd(const struct group *g);
+
+/** group_print_refused() - say how often a process was not followed, and why, if any */
+void group_print_refused(const struct group *g, FILE *f);
 
 void group_close(struct group *g);
 

@@ -134,7 +134,7 @@ static int record_interval(struct recording *r)
 /* Is this the last interval? Then why: else NULL. */
 static const char *end_reason(const struct recording *r, enum pace_event event)
 {
-	if (!r->group.n_live)
+	if (group_over(&r->group))
 		return r->group.execed ? "execed" : "ended";
 	if (event == PACE_SIGNAL)
 		return "interrupted";
@@ -182,9 +182,7 @@ static void print_summary(const struct recording *r, FILE *f)
 		"the target\n",
 		human_time(e->cost.scan_ns).text, (unsigned long long)e->cost.n_scans,
 		human_time(e->cost.cpu_ns).text, (unsigned long long)e->cost.faults);
-	if (r->group.refused)
-		fprintf(f, "%llu times a child was not followed: %s\n",
-			(unsigned long long)r->group.refused, r->group.refusal);
+	group_print_refused(&r->group, f);
 }
 
 /* Also after a failure: the file is whole as far as it goes. */

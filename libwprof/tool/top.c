@@ -87,7 +87,7 @@ static int take_interval(struct top *t)
 	t->cost.faults += t->table.cost.faults;
 	group_bury(&t->group);
 	group_follow(&t->group);
-	t->ended = !t->group.n_live;
+	t->ended = group_over(&t->group);
 	if (t->group.list[0].w)
 		target_label(&t->group.list[0].target, t->label, sizeof(t->label));
 	return 0;
@@ -127,9 +127,7 @@ static void print_summary(const struct top *t)
 				 : "; the target has ended",
 	       human_time(t->cost.scan_ns).text, human_time(cpu_ns()).text,
 	       (unsigned long long)t->cost.faults);
-	if (t->group.refused)
-		printf("%llu times a child was not followed: %s\n",
-		       (unsigned long long)t->group.refused, t->group.refusal);
+	group_print_refused(&t->group, stdout);
 }
 
 static int top_target(struct top *t)
