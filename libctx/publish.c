@@ -152,13 +152,16 @@ static int memfd_open(void)
 	return fd >= 0 ? fd : sys_memfd_create(CTX_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 
-/* Map a page for the header: of a memfd or, only if there can be none, anonymous. */
-static struct ctx_header *header_map(bool *of_memfd, int *error)
+/*
+ * Map a page for the header: of a memfd or, only if there can be none, anonymous.
+ * @memfd_error: why there was none, or 0.
+ */
+static struct ctx_header *header_map(int *memfd_error, int *error)
 {
 	struct ctx_header *h = NULL;
 	int fd = memfd_open();
 
-	*of_memfd = fd >= 0;
+	*memfd_error = fd < 0 ? fd : 0;
 	*error = fd >= 0 ? sys_ftruncate(fd, sys_page_size()) : 0;
 	if (!*error) {
 		h = sys_map(sys_page_size(), fd);
@@ -194,8 +197,21 @@ static void header_write(struct ctx_header *h, const struct slot *slot)
 	fence();
 }
 
+/* Neither memfd nor name: is something lacking that there could be more of? */
+static int not_findable(int memfd_error)
+{
+	switch (memfd_error) {
+	case -EMFILE:
+	case -ENFILE:
+	case -ENOMEM:
+		return memfd_error;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
 /* The OTEP's steps 5 to 10 on a fresh mapping */
-static int pub_build(struct pub *p, const struct encoding *e, struct ctx_header *h, bool of_memfd)
+static int pub_build(struct pub *p, const struct encoding *e, struct ctx_header *h, int memfd_error)
 {
 	uint64_t now = 0;
 	int rc = sys_madvise(h, sys_page_size(), MADV_DONTFORK);
@@ -210,8 +226,8 @@ static int pub_build(struct pub *p, const struct encoding *e, struct ctx_header 
 	if (rc)
 		return rc;
 	header_set_time(h, now);
-	if (!header_name(h) && !of_memfd)
-		return -EOPNOTSUPP;
+	if (!header_name(h) && memfd_error)
+		return not_findable(memfd_error);
 	if (foreign_context(h, now))
 		return -EEXIST;
 	p->last_ns = now;
@@ -221,15 +237,14 @@ static int pub_build(struct pub *p, const struct encoding *e, struct ctx_header 
 static int pub_first(struct pub *p, const struct encoding *e)
 {
 	struct ctx_header *h;
-	bool of_memfd;
-	int rc;
+	int memfd_error, rc;
 
 	if (foreign_context(NULL, 0))
 		return -EEXIST;
-	h = header_map(&of_memfd, &rc);
+	h = header_map(&memfd_error, &rc);
 	if (!h)
 		return rc;
-	rc = pub_build(p, e, h, of_memfd);
+	rc = pub_build(p, e, h, memfd_error);
 	if (rc) {
 		header_drop(h);
 		slot_free(&p->slots[0]);

@@ -180,6 +180,8 @@ struct pctx_publish_opts {
  *   that limit (ulimit -f);
  * -EOVERFLOW: somebody stored the greatest timestamp there is in our header;
  *   unpublish and publish anew;
+ * -EMFILE, -ENFILE: no descriptor is left for the memfd, not even for a moment;
+ *   close some, or raise that limit (ulimit -n);
  * -ENOMEM, -EPERM or another errno of mmap, ftruncate, madvise or clock_gettime;
  * -ENOSYS: not Linux; go on without.
  */

@@ -44,6 +44,24 @@ CASE(memfd__and_naming_denied, "With neither memfd nor naming, publishing fails 
 	ATF_CHECK_EQ(pub_child(no_memfd_no_name), 0);
 }
 
+static void no_descriptor(void)
+{
+	FILTER(DENY(memfd_create, EMFILE), DENY(prctl, EINVAL));
+	fails_with(EMFILE);
+}
+
+static void no_memory_for_memfd(void)
+{
+	FILTER(DENY(memfd_create, ENOMEM), DENY(prctl, EINVAL));
+	fails_with(ENOMEM);
+}
+
+CASE(memfd__lacking, "Where descriptors or memory ran out, that is the error, not the sandbox")
+{
+	ATF_CHECK_EQ(pub_child(no_descriptor), 0);
+	ATF_CHECK_EQ(pub_child(no_memory_for_memfd), 0);
+}
+
 /* An answer of success to prctl stands for a kernel that can name mappings. */
 static void no_memfd_but_name(void)
 {
@@ -325,6 +343,7 @@ CASE(proc__denied, "Where /proc cannot be read, no other context is looked for")
 ATF_TP_ADD_TCS(tp)
 {
 	ATF_TP_ADD_TC(tp, memfd__and_naming_denied);
+	ATF_TP_ADD_TC(tp, memfd__lacking);
 	ATF_TP_ADD_TC(tp, memfd__denied_naming_works);
 	ATF_TP_ADD_TC(tp, memfd__denied);
 	ATF_TP_ADD_TC(tp, memfd__seal_flag_unknown);

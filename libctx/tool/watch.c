@@ -406,7 +406,8 @@ static bool given_exist(struct watch *w)
 
 static void run(struct watch *w)
 {
-	struct sigaction action = { .sa_handler = on_signal };
+	/* the second one ends it also in a read that a process keeps from returning */
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
 	const char *why = NULL;
 	struct notify *notify = NULL;
 
