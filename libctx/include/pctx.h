@@ -26,21 +26,21 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define PCTX_API	__attribute__((visibility("default")))
-#define PCTX_CHECKED	__attribute__((warn_unused_result))
+#define PCTX_API     __attribute__((visibility("default")))
+#define PCTX_CHECKED __attribute__((warn_unused_result))
 #else
 #define PCTX_API
 #define PCTX_CHECKED
 #endif
 
 /** PCTX_PAYLOAD_MAX - most bytes an encoded payload may have */
-#define PCTX_PAYLOAD_MAX	65536u
+#define PCTX_PAYLOAD_MAX 65536u
 
 /* ---- attributes ---------------------------------------------------------- */
 
 /** enum pctx_kind - the kinds of an OTLP AnyValue */
 enum pctx_kind {
-	PCTX_EMPTY,		/* no value; legal in OTLP */
+	PCTX_EMPTY, /* no value; legal in OTLP */
 	PCTX_STRING,
 	PCTX_BOOL,
 	PCTX_INT,
@@ -64,28 +64,28 @@ struct pctx_value {
 		struct {
 			const char *data;
 			size_t len;
-		} string;		/* PCTX_STRING: UTF-8, no NUL */
-		bool boolean;		/* PCTX_BOOL */
-		int64_t integer;	/* PCTX_INT */
-		double number;		/* PCTX_DOUBLE, NaN and Inf included */
+		} string;	 /* PCTX_STRING: UTF-8, no NUL */
+		bool boolean;	 /* PCTX_BOOL */
+		int64_t integer; /* PCTX_INT */
+		double number;	 /* PCTX_DOUBLE, NaN and Inf included */
 		struct {
 			const uint8_t *data;
 			size_t len;
-		} bytes;		/* PCTX_BYTES: anything */
+		} bytes; /* PCTX_BYTES: anything */
 		struct {
 			const struct pctx_value *values;
 			size_t n;
-		} array;		/* PCTX_ARRAY */
+		} array; /* PCTX_ARRAY */
 		struct {
 			const struct pctx_attr *attrs;
 			size_t n;
-		} kvlist;		/* PCTX_KVLIST */
+		} kvlist; /* PCTX_KVLIST */
 	} u;
 };
 
 /** struct pctx_attr - one KeyValue; a view like its value */
 struct pctx_attr {
-	const char *key;		/* NUL-terminated, UTF-8, not empty */
+	const char *key; /* NUL-terminated, UTF-8, not empty */
 	struct pctx_value value;
 };
 
@@ -119,10 +119,10 @@ static inline struct pctx_attr pctx_int(const char *key, int64_t integer)
 
 /** PCTX_NESTING_MAX - how deep arrays and key-value lists may lie in each other:
  * what every protobuf decoder takes, of which some stop at 100 messages */
-#define PCTX_NESTING_MAX	32
+#define PCTX_NESTING_MAX 32
 
 /** PCTX_KEY_MAP_MAX - most keys of threadlocal.attribute_key_map */
-#define PCTX_KEY_MAP_MAX	256
+#define PCTX_KEY_MAP_MAX 256
 
 /**
  * struct pctx_publish_opts - what to publish
@@ -133,10 +133,10 @@ static inline struct pctx_attr pctx_int(const char *key, int64_t integer)
  * readers take a payload of 0 bytes for an unfinished context.
  */
 struct pctx_publish_opts {
-	size_t size;				/* sizeof(struct pctx_publish_opts) */
-	const struct pctx_attr *resource;	/* resource attributes */
+	size_t size;			  /* sizeof(struct pctx_publish_opts) */
+	const struct pctx_attr *resource; /* resource attributes */
 	size_t n_resource;
-	const struct pctx_attr *attributes;	/* extra attributes (field 2) */
+	const struct pctx_attr *attributes; /* extra attributes (field 2) */
 	size_t n_attributes;
 };
 
@@ -249,16 +249,16 @@ struct pctx_reader;
 struct pctx_context;
 
 /** PCTX_PAYLOAD_LIMIT - most that payload_max_bytes may be set to */
-#define PCTX_PAYLOAD_LIMIT	(1024u * 1024u)
+#define PCTX_PAYLOAD_LIMIT (1024u * 1024u)
 
 /** struct pctx_reader_opts - how to find and read a context; all 0: defaults */
 struct pctx_reader_opts {
-	size_t size;			/* sizeof(struct pctx_reader_opts) */
-	const char *procfs;		/* NULL: "/proc" */
-	size_t payload_max_bytes;	/* 0: PCTX_PAYLOAD_MAX; up to PCTX_PAYLOAD_LIMIT */
-	uint64_t mappings_max;		/* most mappings to look at; 0: no limit */
-	uint32_t attempts_max;		/* tries against a racing writer; 0: 100 */
-	uint32_t accept_version_1;	/* not 0: take development version 1 too */
+	size_t size;		   /* sizeof(struct pctx_reader_opts) */
+	const char *procfs;	   /* NULL: "/proc" */
+	size_t payload_max_bytes;  /* 0: PCTX_PAYLOAD_MAX; up to PCTX_PAYLOAD_LIMIT */
+	uint64_t mappings_max;	   /* most mappings to look at; 0: no limit */
+	uint32_t attempts_max;	   /* tries against a racing writer; 0: 100 */
+	uint32_t accept_version_1; /* not 0: take development version 1 too */
 };
 
 /**

@@ -8,10 +8,10 @@
 
 /** enum cli_exit - the exit codes of every program */
 enum cli_exit {
-	CLI_DONE = 0,		/* done, an empty answer included */
-	CLI_FAILED = 1,		/* tried and failed */
-	CLI_USAGE = 2,		/* wrong usage */
-	CLI_UNAVAILABLE = 3	/* nothing there to answer with */
+	CLI_DONE = 0,	    /* done, an empty answer included */
+	CLI_FAILED = 1,	    /* tried and failed */
+	CLI_USAGE = 2,	    /* wrong usage */
+	CLI_UNAVAILABLE = 3 /* nothing there to answer with */
 };
 
 /** cli_error() - print "PROGRAM: message" as one line on standard error */
