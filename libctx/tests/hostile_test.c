@@ -10,6 +10,10 @@
 #define KERNEL_HALF 0xffff800000000000ull
 
 static struct pctx_reader_opts few = { .size = sizeof(few), .attempts_max = 5 };
+/* with a procfs that is named the memory is read by its file */
+static struct pctx_reader_opts by_file = { .size = sizeof(by_file),
+					   .attempts_max = 5,
+					   .procfs = "/proc" };
 
 /* ---- payloads ------------------------------------------------------------------ */
 
@@ -52,6 +56,7 @@ TEST_CASE(payload__nowhere,
 		struct scene s = scene_begin(publish_claim, &claims[i]);
 
 		ATF_CHECK_EQ_MSG(-EBADMSG, pctx_read(s.pid, &few, &c), "%s", claims[i].what);
+		ATF_CHECK_EQ_MSG(-EBADMSG, pctx_read(s.pid, &by_file, &c), "%s", claims[i].what);
 		scene_end(&s);
 	}
 }
@@ -328,6 +333,7 @@ TEST_CASE(decoys__passed_over, "The real context is found among decoys of every 
 		d.after = (enum decoy)((i + 1) % N_DECOYS);
 		s = scene_begin(publish_among_decoys, &d);
 		ATF_CHECK_EQ(0, read_service(s.pid, NULL, "real"));
+		ATF_CHECK_EQ(0, read_service(s.pid, &by_file, "real"));
 		scene_end(&s);
 	}
 }
@@ -345,6 +351,8 @@ TEST_CASE(decoys__alone,
 		s = scene_begin(publish_among_decoys, &d);
 		ATF_CHECK_EQ(i == DECOY_VERSION ? -EPROTONOSUPPORT : -ENODATA,
 			     pctx_read(s.pid, NULL, &c));
+		ATF_CHECK_EQ(i == DECOY_VERSION ? -EPROTONOSUPPORT : -ENODATA,
+			     pctx_read(s.pid, &by_file, &c));
 		scene_end(&s);
 	}
 }

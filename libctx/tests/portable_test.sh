@@ -89,6 +89,33 @@ build__musl_body()
 			"-I$top/libctx" "-I$generated" -Iinc -idirafter /usr/include \
 			-idirafter "/usr/include/$(gcc -dumpmachine)" -c -o $s.o "$top/libctx/$s.c"
 	done
+	for message in $(find "$generated" -name '*.pb-c.c'); do
+		atf_check musl-gcc -w "-I$generated" -Iinc -c -o "$(basename "$message").o" "$message"
+	done
+	cat > main.c <<'END'
+#include <stdio.h>
+#include "pctx.h"
+int main(void)
+{
+	struct pctx_attr a = pctx_string("service.name", "musl");
+	struct pctx_publish_opts opts = { .size = sizeof(opts), .resource = &a, .n_resource = 1 };
+
+	printf("%d\n", pctx_publish(&opts));
+	fflush(stdout);
+	return getchar() != 'x';
+}
+END
+	# shellcheck disable=SC2086 # libprotobuf-c asks nothing of its C library that musl lacks
+	atf_check musl-gcc -static $include -o main main.c ./*.o \
+		"$(pkg-config --variable=libdir libprotobuf-c)/libprotobuf-c.a"
+	mkfifo input
+	./main < input > out &
+	exec 3> input
+	until [ -s out ]; do kill -0 $! || atf_fail "it ended"; done
+	atf_check -o inline:'0\n' cat out
+	atf_check -o match:'service.name  "musl"' "$(atf_get_srcdir)/../../bin/pctx" read $!
+	echo x >&3
+	wait $! || atf_fail "it failed"
 }
 
 atf_test_case build__old_constants

@@ -186,6 +186,95 @@ TEST_CASE(storm__in_place, "200,000 attempts against a payload that changes in p
 	scene_end(&s);
 }
 
+/* ---- a writer that frees the old payload, as many do ------------------------------------ */
+
+static void freeing_writer(int step, void *arg)
+{
+	static struct ctx_header *h;
+	static struct bytes b, kv;
+	static uint8_t *old;
+	static uint64_t number;
+
+	(void)arg;
+	if (!h)
+		h = craft_mapping(PAGE);
+	do {
+		uint8_t *new = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				    -1, 0);
+		char text[26];
+
+		CHILD_REQUIRE(new != MAP_FAILED);
+		memset(text, 'a' + (int)(number % 26), sizeof(text));
+		b.len = 0;
+		for (int i = 0; i < 3; i++) {
+			kv.len = 0;
+			if (i == 1) {
+				put_field(&kv, 1, text, number % 26);
+			} else {
+				put(&kv, "\x18", 1);
+				put_varint(&kv, number % 26);
+			}
+			wrap(&kv, 2);
+			put_field(&kv, 1, i == 0 ? "a" : i == 1 ? "text" : "b", i == 1 ? 4 : 1);
+			put_field(&b, 2, kv.data, kv.len);
+		}
+		memcpy(new, b.data, b.len);
+		*(volatile uint64_t *)&h->published_at_ns = 0;
+		atomic_thread_fence(memory_order_seq_cst);
+		craft_header(h, new, (uint32_t)b.len, 1000 + number++);
+		/* who has read the header before is about to read this */
+		CHILD_REQUIRE(!old || munmap(old, PAGE) == 0);
+		old = new;
+	} while (step);
+}
+
+TEST_CASE(storm__freed,
+	  "A payload that is freed between header and copy is a race: busy, and never malformed")
+{
+	struct pctx_reader_opts opts = { .size = sizeof(opts), .attempts_max = 1 };
+	struct scene s = scene_begin(freeing_writer, NULL);
+	unsigned int n_read = 0, n_busy = 0;
+	struct pctx_context *c;
+
+	ATF_REQUIRE_EQ(1, write(s.order, "\1", 1));
+	/* a new reader each time: it takes the header by a call of its own */
+	for (unsigned int i = 0; i < 50000; i++) {
+		int rc = pctx_read(s.pid, &opts, &c);
+		int64_t number;
+
+		ATF_REQUIRE_MSG(rc == 0 || rc == -EAGAIN, "attempt %u: %d", i, rc);
+		n_busy += rc != 0;
+		n_read += rc == 0;
+		if (rc)
+			continue;
+		ATF_REQUIRE(agrees_with_itself(c, &number));
+		pctx_context_free(c);
+	}
+	printf("%u read, %u busy\n", n_read, n_busy);
+	ATF_CHECK(n_read && n_busy);
+	scene_end(&s);
+}
+
+TEST_CASE(storm__freed_known, "A known payload that was freed is looked for where it is now")
+{
+	struct scene s = scene_begin(freeing_writer, NULL);
+	struct pctx_reader *reader;
+	struct pctx_context *c;
+
+	ATF_REQUIRE_EQ(0, pctx_reader_open(s.pid, NULL, &reader));
+	for (int64_t i = 0; i < 100; i++) {
+		int64_t number;
+
+		ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &c));
+		ATF_REQUIRE(agrees_with_itself(c, &number));
+		ATF_CHECK_EQ(i % 26, number);
+		pctx_context_free(c);
+		scene_step(&s, 0);
+	}
+	pctx_reader_close(reader);
+	scene_end(&s);
+}
+
 TEST_CASE(storm__default_attempts, "With the default attempts reads succeed during the storm")
 {
 	struct scene s = scene_begin(library_writer, NULL);
@@ -213,6 +302,8 @@ ATF_TP_ADD_TCS(tp)
 {
 	ATF_TP_ADD_TC(tp, storm__library);
 	ATF_TP_ADD_TC(tp, storm__in_place);
+	ATF_TP_ADD_TC(tp, storm__freed);
+	ATF_TP_ADD_TC(tp, storm__freed_known);
 	ATF_TP_ADD_TC(tp, storm__default_attempts);
 	return atf_no_error();
 }
