@@ -44,7 +44,7 @@ static bool foreign_read(uint64_t address, struct ctx_header *h)
 	fd = sys_open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	n = pread(fd, h, sizeof(*h), (off_t)address);
+	n = sys_read_at(fd, h, sizeof(*h), address);
 	sys_close(fd);
 	return n == sizeof(*h);
 }

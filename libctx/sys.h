@@ -133,6 +133,21 @@ static inline ssize_t sys_read(int fd, void *buf, size_t len)
 	return rc;
 }
 
+/** sys_read_at() - read of a file of our own; its offset moves. pread() can be cancelled. */
+static inline ssize_t sys_read_at(int fd, void *buf, size_t len, uint64_t offset)
+{
+	long rc;
+#ifdef SYS__llseek /* where a long has 32 bits */
+	long long at;
+
+	rc = sys_result(syscall(SYS__llseek, fd, (unsigned long)(offset >> 32),
+				(unsigned long)offset, &at, 0 /* SEEK_SET */));
+#else
+	rc = sys_result(syscall(SYS_lseek, fd, offset, 0 /* SEEK_SET */));
+#endif
+	return rc < 0 ? rc : sys_read(fd, buf, len);
+}
+
 /** sys_page_size() - bytes of a page; cheap, from the auxiliary vector */
 static inline size_t sys_page_size(void)
 {

@@ -150,6 +150,43 @@ CASE(foreign__no_vm_readv, "Without process_vm_readv the other context is read b
 	ATF_CHECK_EQ(pub_child(no_vm_readv), 0);
 }
 
+static bool came_back;
+
+static void *publish_cancelled(void *arg)
+{
+	(void)arg;
+	pthread_cancel(pthread_self());
+	CHILD_REQUIRE(pub_service("a") == 0);
+	CHILD_REQUIRE(pub_service("b") == 0);
+	CHILD_REQUIRE(pctx_unpublish() == 0);
+	came_back = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void cancelled(void)
+{
+	static const struct pub_rule rules[] = { DENY(process_vm_readv, ENOSYS) };
+	pthread_t thread;
+	void *result;
+
+	pub_filter(rules, 1);
+	CHILD_REQUIRE(pthread_create(&thread, NULL, publish_cancelled, NULL) == 0);
+	CHILD_REQUIRE(pthread_join(thread, &result) == 0);
+	CHILD_REQUIRE(came_back && result == PTHREAD_CANCELED);
+	/* nothing is left locked */
+	CHILD_REQUIRE(pub_service("c") == 0);
+}
+
+CASE(foreign__cancellation, "No call of the publisher is a cancellation point, whatever it looks at")
+{
+	struct ctx_header zero;
+
+	memset(&zero, 0, sizeof(zero));
+	foreign_map("OTEL_CTX", &zero, PROT_READ | PROT_WRITE);
+	ATF_CHECK_EQ(pub_child(cancelled), 0);
+}
+
 CASE(copy__published, "Of two copies of libctx the first stays, until it withdraws")
 {
 	struct pctx_publish_opts opts = { .size = sizeof(opts) };
@@ -229,6 +266,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, foreign__truncated);
 	ATF_TP_ADD_TC(tp, foreign__among_many);
 	ATF_TP_ADD_TC(tp, foreign__no_vm_readv);
+	ATF_TP_ADD_TC(tp, foreign__cancellation);
 	ATF_TP_ADD_TC(tp, copy__published);
 	ATF_TP_ADD_TC(tp, copy__race);
 	ATF_TP_ADD_TC(tp, copy__closed);
