@@ -203,6 +203,19 @@ static void detect_command(struct detection *d)
 	free(block);
 }
 
+/* The kernel puts this behind the path of a file that no directory has any more. */
+static size_t deleted_len(const struct detection *d, const char *path, size_t len)
+{
+	static const char mark[] = " (deleted)";
+	size_t mark_len = sizeof(mark) - 1;
+	struct stat st;
+
+	if (len <= mark_len || memcmp(path + len - mark_len, mark, mark_len) != 0)
+		return 0;
+	/* a file may have such a name */
+	return fstatat(d->target->dir, "exe", &st, 0) == 0 && !st.st_nlink ? mark_len : 0;
+}
+
 static void detect_executable(struct detection *d)
 {
 	char path[4096], *base;
@@ -210,6 +223,7 @@ static void detect_executable(struct detection *d)
 
 	if (n <= 0)
 		return;
+	n -= (ssize_t)deleted_len(d, path, (size_t)n);
 	path[n] = '\0';
 	base = strrchr(path, '/');
 	add_text(d, "process.executable.path", path, (size_t)n);

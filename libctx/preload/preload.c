@@ -39,6 +39,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "otel_env.h"
 #include "pctx.h"
@@ -129,6 +130,18 @@ static void shim_seccomp_state(char *out, size_t size)
 		out[found - out] = 0;
 }
 
+/* Take off what the kernel puts behind the path of a file that was removed. */
+static void shim_strip_deleted(char *path)
+{
+	static const char mark[] = " (deleted)";
+	size_t len = strlen(path), mark_len = sizeof(mark) - 1;
+	struct stat st;
+
+	if (len > mark_len && !strcmp(path + len - mark_len, mark) &&
+	    stat("/proc/self/exe", &st) == 0 && !st.st_nlink)
+		path[len - mark_len] = 0;
+}
+
 static void shim_find_executable(void)
 {
 	char path[4096];
@@ -139,6 +152,7 @@ static void shim_find_executable(void)
 	if (n <= 0)
 		return;
 	path[n] = 0;
+	shim_strip_deleted(path);
 	name = strrchr(path, '/');
 	name = name ? name + 1 : path;
 	if (strlen(name) < sizeof(shim_executable) && utf8_valid(name, strlen(name)))

@@ -129,6 +129,50 @@ read__fallback_body()
 }
 read__fallback_cleanup() { publisher_stop; }
 
+atf_test_case read__deleted_program
+read__deleted_program_head()
+{
+	atf_set "descr" "A program whose file was removed keeps its name, published or detected"
+	atf_set "require.progs" "jq python3"
+	atf_set "timeout" "30"
+}
+# the name that reading with the arguments gives
+executable_name()
+{
+	"$bin/pctx" read --json "$@" | jq -r '.context.resource.attributes[] |
+		select(.key == "process.executable.name").value.stringValue'
+}
+read__deleted_program_body()
+{
+	export ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
+	for name in prog "a (deleted)"; do
+		cp /bin/sleep "$name"
+		"./$name" 60 &
+		echo $! > pid
+		until [ "$(readlink "/proc/$!/exe")" = "$PWD/$name" ]; do :; done
+		rm "$name"
+		executable_name --fallback $! > found
+		atf_check -o inline:"$name\n" cat found
+		kill $!
+	done
+	cp /bin/sleep "b (deleted)"
+	"./b (deleted)" 60 &
+	echo $! > pid
+	until [ "$(readlink "/proc/$!/exe")" = "$PWD/b (deleted)" ]; do :; done
+	executable_name --fallback $! > found
+	atf_check -o inline:"b (deleted)\n" cat found
+	kill $!
+	"$bin/pctx" run python3 -c 'import os
+fd = os.memfd_create("tool", 0)
+os.write(fd, open("/bin/sleep", "rb").read())
+os.execve(fd, ["tool", "60"], os.environ)' &
+	echo $! > pid
+	until executable_name $! 2> /dev/null | grep -q memfd; do kill -0 $! || atf_fail "it ended"; done
+	executable_name $! > found
+	atf_check -o inline:"memfd:tool\n" cat found
+}
+read__deleted_program_cleanup() { publisher_stop; }
+
 atf_test_case list__finds
 list__finds_head()
 {
@@ -448,6 +492,7 @@ atf_init_test_cases()
 	atf_add_test_case read__text
 	atf_add_test_case read__json
 	atf_add_test_case read__fallback
+	atf_add_test_case read__deleted_program
 	atf_add_test_case list__finds
 	atf_add_test_case list__procfs
 	atf_add_test_case watch__poll
