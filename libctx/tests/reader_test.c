@@ -4,6 +4,7 @@
  */
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
@@ -409,6 +410,65 @@ TEST_CASE(reader__killed, "A process that is killed while it is read is gone, an
 	}
 }
 
+/* A child with this very number, which must be free; -1 where that is not allowed. */
+static pid_t fork_as(pid_t pid)
+{
+	pid_t number = pid;
+	struct clone_args args = { .exit_signal = SIGCHLD,
+				   .set_tid = (uintptr_t)&number,
+				   .set_tid_size = 1 };
+
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+ATF_TC(reader__number_used_again);
+ATF_TC_HEAD(reader__number_used_again, tc)
+{
+	atf_tc_set_md_var(tc, "descr",
+			  "A reader never takes the next process of a number for its own");
+	atf_tc_set_md_var(tc, "require.user", "root");
+	atf_tc_set_md_var(tc, "timeout", "30");
+}
+ATF_TC_BODY(reader__number_used_again, tc)
+{
+	struct scene s = scene_begin(publish_by_hand, NULL);
+	struct pctx_reader *reader, *unread;
+	struct pctx_context *c;
+	bool changed = false;
+	int ready[2];
+	char byte;
+	pid_t next;
+
+	ATF_REQUIRE_EQ(0, pipe(ready));
+	ATF_REQUIRE_EQ(0, pctx_reader_open(s.pid, NULL, &reader));
+	ATF_REQUIRE_EQ(0, pctx_reader_open(s.pid, NULL, &unread));
+	ATF_REQUIRE_EQ(0, pctx_reader_read(reader, &c));
+	pctx_context_free(c);
+	scene_end(&s);
+	next = fork_as(s.pid);
+	ATF_REQUIRE_MSG(next >= 0, "clone3: %s", strerror(errno));
+	if (next == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		publish_by_hand(1, NULL);
+		CHILD_REQUIRE(write(ready[1], "x", 1) == 1);
+		for (;;)
+			pause();
+	}
+	ATF_REQUIRE_EQ(s.pid, next);
+	ATF_REQUIRE_EQ(1, read(ready[0], &byte, 1));
+	/* it lies where the other one did, and is readable */
+	ATF_CHECK_EQ(0, read_service(next, NULL, "hand"));
+	ATF_CHECK_EQ(-ESRCH, pctx_reader_poll(reader, &changed));
+	ATF_CHECK_EQ(-ESRCH, pctx_reader_read(reader, &c));
+	ATF_CHECK_EQ(-ESRCH, pctx_reader_poll(unread, &changed));
+	ATF_CHECK_EQ(-ESRCH, pctx_reader_read(unread, &c));
+	ATF_CHECK(!changed);
+	pctx_reader_close(reader);
+	pctx_reader_close(unread);
+	kill(next, SIGKILL);
+	ATF_REQUIRE_EQ(next, waitpid(next, NULL, 0));
+}
+
 static void publish_late(int step, void *arg)
 {
 	if (step)
@@ -750,6 +810,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, read__updating_for_5_ms);
 	ATF_TP_ADD_TC(tp, reader__whole_life);
 	ATF_TP_ADD_TC(tp, reader__killed);
+	ATF_TP_ADD_TC(tp, reader__number_used_again);
 	ATF_TP_ADD_TC(tp, reader__late_publication);
 	ATF_TP_ADD_TC(tp, reader__same_context);
 	ATF_TP_ADD_TC(tp, reader__timestamp_twice);
