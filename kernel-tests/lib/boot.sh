@@ -16,8 +16,9 @@ qemu_args()
 		-kernel "$cache/kernels/$1/vmlinuz" -initrd "$2"
 }
 
-# A soft lockup or a stall under emulation says that this machine is busy.
-kernel_line='console=ttyS0 panic=-1 mitigations=off tsc=reliable audit=0 rcupdate.rcu_expedited=1 nosoftlockup nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1'
+# A soft lockup, a stall or a late timer under emulation says that this machine is
+# busy; the last of these would be a panic (IO-APIC + timer doesn't work).
+kernel_line='console=ttyS0 panic=-1 mitigations=off tsc=reliable no_timer_check audit=0 rcupdate.rcu_expedited=1 nosoftlockup nmi_watchdog=0 rcupdate.rcu_cpu_stall_suppress=1'
 
 # kvm_works KERNEL: a short boot proves it; the answer is kept until the next
 # boot of this machine, for a KVM that hangs would cost the time each run
