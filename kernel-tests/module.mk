@@ -11,4 +11,36 @@ check-kernels:
 	@$(MAKE) --no-print-directory all-tests
 	@./kernel-tests/check $B $(K) -- $(T)
 
-.PHONY: check-kernels
+# the table of docs/KERNELS.md, after a change of kernel-tests/expectations or boots
+kernels-table:
+	@./kernel-tests/table --update
+
+.PHONY: check-kernels kernels-table
+
+# ---- what is run only in guests (kernel-tests/boots, Kyuafile.guests)
+inside-tests := $(addprefix $B/,$(shell ./scripts/atf-list $d/inside))
+inside-c     := $(filter %/swap_test,$(inside-tests))
+c-tests      += $(inside-c)
+sh-tests     += $(filter-out $(inside-c),$(inside-tests))
+inside-programs := $B/$d/inside/target $B/$d/inside/session
+objects      += $(inside-programs:%=%.o)
+
+$(inside-programs:%=%.o) $(inside-c:%=%.o): mod-cppflags = -Ilibwprof
+$(inside-c): $B/libwprof/internal.a
+$(inside-c): libs = $$($(PKG_CONFIG) --libs libprotobuf-c)
+
+$B/$d/inside/target: $B/$d/inside/target.o
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $<
+$B/$d/inside/session: $B/$d/inside/session.o $B/lib/libwprof.a
+	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $$($(PKG_CONFIG) --libs libprotobuf-c)
+
+all-tests: $(inside-tests) $(inside-programs) $B/bench/independence
+
+# ---- the long runs: many more operations beside CRIU
+soak: soak-criu
+soak-criu:
+	@./scripts/need build check kernels
+	@$(MAKE) --no-print-directory all-tests
+	@SOAK=true ./kernel-tests/check --timeout 3600 $B 6.12-criu newest-criu
+
+.PHONY: soak-criu

@@ -33,6 +33,13 @@ kernel_must_exist()
 		usage "no kernel '$1' in kernel-tests/kernels: there are $(kernel_names | tr '\n' ' ')"
 }
 
+boot_names() { table boots | awk '{ print $1 }'; }
+
+# boot_kernel NAME: the kernel of a boot; a kernel is its own
+boot_kernel() { table_line boots "$1" | awk '{ print $2 }' | grep . || echo "$1"; }
+
+boot_must_exist() { table_line boots "$1" > /dev/null || kernel_must_exist "$1"; }
+
 # locked NAME FUNCTION ARG...: run FUNCTION while no other process runs one
 # under the same name. The lock goes with the process, however it ends.
 locked()

@@ -1,6 +1,6 @@
-# judge.awk -v kernel=NAME -v died=WHY EXPECTATIONS CASES RESULTS
+# judge.awk -v boot=NAME -v kernel=NAME -v died=WHY EXPECTATIONS CASES RESULTS
 # RESULTS: lines "PROGRAM:CASE <tab> result <tab> reason <tab> output". Prints
-# for each line of CASES "guest KERNEL PROGRAM:CASE passed|failed|skipped reason".
+# for each line of CASES "guest BOOT PROGRAM:CASE passed|failed|skipped reason".
 # A case of which there is no result has failed.
 
 function pattern(glob)
@@ -15,7 +15,7 @@ function for_kernel(list,    names, n, i)
 {
 	n = split(list, names, ",")
 	for (i = 1; i <= n; i++)
-		if (names[i] == "*" || names[i] == kernel)
+		if (names[i] == "*" || names[i] == kernel || names[i] == boot)
 			return 1
 	return 0
 }
@@ -25,7 +25,7 @@ function expectation(    i, text)
 	text = $0
 	for (i = 1; i <= 3; i++)
 		sub(/^[^ \t]+[ \t]*/, "", text)
-	if ($3 !~ /^(refused|passed-or-refused|skipped)$/ || text == "") {
+	if ($3 !~ /^(passed|refused|passed-or-refused|skipped)$/ || text == "") {
 		print "kernel-tests/expectations:" FNR ": not understood: " $0 > "/dev/stderr"
 		bad = 1
 	} else if (for_kernel($1)) {
@@ -37,7 +37,7 @@ function expectation(    i, text)
 }
 
 # judged: "result reason" of a case, given what happened
-function judged(name, result, reason, output,    i, must_refuse, all)
+function judged(name, result, reason, output,    i, n, text, must_refuse, all)
 {
 	all = reason " " output
 	for (i = 1; i <= n_lines; i++) {
@@ -47,12 +47,13 @@ function judged(name, result, reason, output,    i, must_refuse, all)
 			if (result == "skipped" && index(reason, holds[i]))
 				return "skipped " reason
 		} else {
-			if (result != "passed" && index(all, holds[i]))
-				return "passed refused as expected: " holds[i]
-			if (expect[i] == "refused")
-				must_refuse = holds[i]
+			must_refuse = expect[i] == "refused" ? holds[i] : ""
+			text[expect[i] == "passed" ? n = 0 : ++n] = holds[i]
 		}
 	}
+	for (i = 1; i <= n; i++)
+		if (result != "passed" && index(all, text[i]))
+			return "passed refused as expected: " text[i]
 	if (must_refuse != "")
 		return "failed not refused by \"" must_refuse "\": " result " " reason
 	if (result == "passed")
@@ -75,10 +76,10 @@ END {
 	for (i = 1; i <= n_cases; i++) {
 		c = order[i]
 		if (c in seen && seen[c] != "")
-			print "guest", kernel, c, judged(c, seen[c], why[c], said[c])
+			print "guest", boot, c, judged(c, seen[c], why[c], said[c])
 		else if (died != "" && c == last)
-			print "guest", kernel, c, "failed the guest ended in this case:", died
+			print "guest", boot, c, "failed the guest ended in this case:", died
 		else
-			print "guest", kernel, c, "failed no result:", (died != "" ? died : "the guest did not run it")
+			print "guest", boot, c, "failed no result:", (died != "" ? died : "the guest did not run it")
 	}
 }

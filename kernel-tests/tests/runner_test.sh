@@ -268,7 +268,7 @@ judge()
 	printf '%s\n' "$@" > expectations
 	printf 'p:%s\n' a b c d > cases
 	printf 'p:a\tpassed\t\t\np:b\tfailed\tcheck failed\tlacks PAGEMAP_SCAN here\np:c\tskipped\tno cc\t\n' > raw
-	awk -v kernel=5.10 -v died="$died" -f "$(atf_config_get top)/kernel-tests/lib/judge.awk" \
+	awk -v boot=5.10 -v kernel=5.10 -v died="$died" -f "$(atf_config_get top)/kernel-tests/lib/judge.awk" \
 		expectations cases raw
 }
 
@@ -303,6 +303,12 @@ judge__expected_refusals_and_skips_body()
 	judge '5.10 p:a refused PAGEMAP_SCAN' '5.10 p:b refused soft-dirty' > out
 	atf_check -o match:'p:a failed not refused' sed -n 1p out
 	atf_check -o match:'p:b failed not refused' sed -n 2p out
+	# the last line of a case is the one that counts
+	judge '5.10 p:* passed-or-refused PAGEMAP_SCAN' '5.10 p:b passed it can' > out
+	atf_check -o match:'p:b failed check failed' sed -n 2p out
+	judge '5.10 p:* passed-or-refused PAGEMAP_SCAN' '5.10 p:a refused PAGEMAP_SCAN' > out
+	atf_check -o match:'p:a failed not refused' sed -n 1p out
+	atf_check -o match:'p:b passed refused as expected' sed -n 2p out
 }
 
 atf_test_case judge__dead_guest
@@ -317,7 +323,7 @@ judge__dead_guest_body()
 	atf_check -o match:'p:d failed no result: kernel panic: x' sed -n 4p out
 	printf 'p:d\n' > extra
 	cat raw extra > raw2
-	awk -v kernel=5.10 -v died="$died" -f "$(atf_config_get top)/kernel-tests/lib/judge.awk" \
+	awk -v boot=5.10 -v kernel=5.10 -v died="$died" -f "$(atf_config_get top)/kernel-tests/lib/judge.awk" \
 		expectations cases raw2 > out
 	atf_check -o match:'p:d failed the guest ended in this case: kernel panic: x' sed -n 4p out
 }
@@ -331,7 +337,7 @@ judge__expectation_not_understood_body()
 {
 	died=''
 	atf_check -s exit:1 -o ignore -e match:'expectations:1: not understood' \
-		awk -v kernel=5.10 -v died= -f "$(atf_config_get top)/kernel-tests/lib/judge.awk" - /dev/null /dev/null <<-X
+		awk -v boot=5.10 -v kernel=5.10 -v died= -f "$(atf_config_get top)/kernel-tests/lib/judge.awk" - /dev/null /dev/null <<-X
 		5.10 p:a pased
 	X
 }
