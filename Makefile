@@ -98,10 +98,11 @@ help:
 	@sed -n 's/^## //p' scripts/targets
 
 install: all
-	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) \
+	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(SBINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) \
 		$(DESTDIR)$(LIBDIR)/procscope $(DESTDIR)$(LIBEXECDIR)/procscope \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 $(DESTDIR)$(MANDIR)/man8
 	$(INSTALL) -m 755 $(bin-programs) $(DESTDIR)$(BINDIR)/
+	$(INSTALL) -m 755 $(sbin-programs) $(DESTDIR)$(SBINDIR)/
 	$(INSTALL) -m 755 $(libexec-programs) $(DESTDIR)$(LIBEXECDIR)/procscope/
 	$(INSTALL) -m 755 $(preload-libs) $(DESTDIR)$(LIBDIR)/procscope/
 	$(INSTALL) -m 644 libctx/include/pctx.h libwprof/include/wprof.h $(DESTDIR)$(INCLUDEDIR)/

@@ -1,0 +1,497 @@
+/* commands.c - one function for each RPC: call, then print for people or programs. */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent.pb-c.h"
+#include "cli.h"
+#include "ctl.h"
+#include "decode.h"
+#include "grpc/health/v1/health.pb-c.h"
+#include "otlp_json.h"
+#include "show.h"
+
+#define SERVICE "/criu.agent.v1.CRIUAgent/"
+
+typedef Criu__Agent__V1__GetDirtyVolumeResponse volume_response;
+
+/* ---- shared ---------------------------------------------------------------------- */
+
+/* One line on standard error; the exit code. */
+static int failed(const struct ctl *ctl, const struct call_error *e)
+{
+	switch (e->code) {
+	case 14:
+		cli_error("no agent answers at %s: %s; is wprof-agent running, and may you use it?",
+			  ctl->call.address, e->text);
+		return CLI_FAILED;
+	case 3:
+		cli_error("the agent refused the request: %s", e->text);
+		return CLI_USAGE;
+	case 9: /* nothing is profiled */
+	case 12:
+		cli_error("%s", e->text);
+		return CLI_UNAVAILABLE;
+	default:
+		cli_error("%s (%s)", e->text, call_code_name(e->code));
+		return CLI_FAILED;
+	}
+}
+
+/* Takes the reference; NULL: no memory. */
+static int print_json(json_t *document)
+{
+	int rc = document ? json_dumpf(document, stdout, JSON_COMPACT) : -1;
+
+	json_decref(document);
+	if (rc) {
+		cli_error("out of memory, or the output cannot be written");
+		return CLI_FAILED;
+	}
+	putchar('\n');
+	fflush(stdout);
+	return CLI_DONE;
+}
+
+static json_t *address(uint64_t a)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, a);
+	return json_string(text);
+}
+
+static const char *bytes(double n, char *out, size_t room)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	size_t u = 0;
+
+	for (; n >= 1024 && u < 4; u++)
+		n /= 1024;
+	snprintf(out, room, u ? "%.1f %s" : "%.0f %s", n, units[u]);
+	return out;
+}
+
+static void clock_text(int64_t unix_ms, char *out, size_t room)
+{
+	time_t s = (time_t)(unix_ms / 1000);
+	struct tm tm;
+
+	strftime(out, room, "%H:%M:%S", localtime_r(&s, &tm));
+}
+
+/* ---- start, stop ------------------------------------------------------------------- */
+
+static int run_start(const struct ctl *ctl)
+{
+	Criu__Agent__V1__StartProfilingRequest q = CRIU__AGENT__V1__START_PROFILING_REQUEST__INIT;
+	Criu__Agent__V1__StartProfilingResponse *a;
+	struct call_error e;
+	int rc = CLI_DONE;
+
+	q.interval_ms = (int32_t)ctl->interval_ms;
+	q.hot_threshold = ctl->hot_threshold;
+	q.hot_consecutive = (int32_t)ctl->hot_consecutive;
+	q.granularity_bytes = ctl->granularity_bytes;
+	q.pid = ctl->pid;
+	if (ctl->service)
+		q.service_name = (char *)ctl->service;
+	q.tree = ctl->tree;
+	a = (void *)call_unary(SERVICE "StartProfiling", &q.base,
+			       &criu__agent__v1__start_profiling_response__descriptor, &e);
+	if (!a)
+		return failed(ctl, &e);
+	if (!a->success) {
+		cli_error("profiling cannot begin: %s", a->error);
+		rc = CLI_FAILED;
+	} else if (ctl->json) {
+		rc = print_json(json_pack("{s:s, s:i, s:i, s:i}", "format", "wprof-ctl.start",
+					  "version", 1, "pid", a->pid, "vma_count", a->vma_count));
+	} else {
+		printf("profiling process %d: %d VMAs\n", a->pid, a->vma_count);
+	}
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+	return rc;
+}
+
+static int run_stop(const struct ctl *ctl)
+{
+	Criu__Agent__V1__StopProfilingRequest q = CRIU__AGENT__V1__STOP_PROFILING_REQUEST__INIT;
+	struct call_error e;
+	ProtobufCMessage *a = call_unary(SERVICE "StopProfiling", &q.base,
+					 &criu__agent__v1__stop_profiling_response__descriptor, &e);
+
+	if (!a)
+		return failed(ctl, &e);
+	protobuf_c_message_free_unpacked(a, NULL);
+	if (ctl->json)
+		return print_json(
+			json_pack("{s:s, s:i}", "format", "wprof-ctl.stop", "version", 1));
+	puts("nothing is being profiled now");
+	return CLI_DONE;
+}
+
+/* ---- hot --------------------------------------------------------------------------- */
+
+static int hot_json(const Criu__Agent__V1__GetHotRegionsResponse *a)
+{
+	json_t *regions = json_array();
+
+	for (size_t i = 0; i < a->n_regions; i++) {
+		const Criu__Agent__V1__HotRegionProto *r = a->regions[i];
+
+		json_array_append_new(regions,
+				      json_pack("{s:o, s:o, s:f, s:i, s:i}", "start",
+						address(r->start_addr), "end", address(r->end_addr),
+						"written_ratio", r->written_ratio, "consecutive",
+						r->consecutive_hot, "pid", r->pid));
+	}
+	return print_json(json_pack("{s:s, s:i, s:I, s:i, s:i, s:o}", "format", "wprof-ctl.hot",
+				    "version", 1, "timestamp_ms", (json_int_t)a->timestamp_ms,
+				    "total_vmas", a->total_vmas, "hot_vmas", a->hot_vmas, "regions",
+				    regions));
+}
+
+static int hot_text(const Criu__Agent__V1__GetHotRegionsResponse *a)
+{
+	char size[24];
+
+	printf("%zu hot regions in %d of %d VMAs\n", a->n_regions, a->hot_vmas, a->total_vmas);
+	if (a->n_regions)
+		printf("%7s  %-16s  %-16s  %10s  %7s  %s\n", "PID", "START", "END", "SIZE",
+		       "WRITTEN", "INTERVALS");
+	for (size_t i = 0; i < a->n_regions; i++) {
+		const Criu__Agent__V1__HotRegionProto *r = a->regions[i];
+
+		printf("%7d  %016" PRIx64 "  %016" PRIx64 "  %10s  %6.1f%%  %d\n", r->pid,
+		       r->start_addr, r->end_addr,
+		       bytes((double)(r->end_addr - r->start_addr), size, sizeof(size)),
+		       100 * r->written_ratio, r->consecutive_hot);
+	}
+	return CLI_DONE;
+}
+
+static int run_hot(const struct ctl *ctl)
+{
+	Criu__Agent__V1__GetHotRegionsRequest q = CRIU__AGENT__V1__GET_HOT_REGIONS_REQUEST__INIT;
+	Criu__Agent__V1__GetHotRegionsResponse *a;
+	struct call_error e;
+	int rc;
+
+	a = (void *)call_unary(SERVICE "GetHotRegions", &q.base,
+			       &criu__agent__v1__get_hot_regions_response__descriptor, &e);
+	if (!a)
+		return failed(ctl, &e);
+	rc = ctl->json ? hot_json(a) : hot_text(a);
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+	return rc;
+}
+
+/* ---- volume, watch ------------------------------------------------------------------- */
+
+static json_t *volume_json(const volume_response *v)
+{
+	return json_pack("{s:I, s:I, s:I, s:f, s:f, s:I, s:f, s:I, s:b, s:I}", "timestamp_ms",
+			 (json_int_t)v->timestamp_ms, "dirty_pages", (json_int_t)v->dirty_pages,
+			 "dirty_bytes", (json_int_t)v->dirty_bytes, "dirty_rate_pages_per_sec",
+			 v->dirty_rate_pages_per_sec, "dirty_rate_bytes_per_sec",
+			 v->dirty_rate_bytes_per_sec, "cumulative_dirty_bytes",
+			 (json_int_t)v->cumulative_dirty_bytes, "avg_dirty_rate_bytes_per_sec",
+			 v->avg_dirty_rate, "bytes_since_last_dump",
+			 (json_int_t)v->bytes_since_last_dump, "estimated", v->estimated,
+			 "skipped_samples", (json_int_t)v->skipped_samples);
+}
+
+static json_t *with_header(json_t *document, const char *format)
+{
+	json_t *header = json_pack("{s:s, s:i}", "format", format, "version", 1);
+
+	if (!header || !document || json_object_update(header, document)) {
+		json_decref(header);
+		header = NULL;
+	}
+	json_decref(document);
+	return header;
+}
+
+static int volume_text(const volume_response *v)
+{
+	char a[24], b[24], c[24], d[24];
+
+	printf("last interval  %s in %" PRId64 " pages%s, %s/s\n"
+	       "since start    %s, %s/s\n",
+	       bytes((double)v->dirty_bytes, a, sizeof(a)), v->dirty_pages,
+	       v->estimated ? " (estimated)" : "", bytes(v->dirty_rate_bytes_per_sec, b, sizeof(b)),
+	       bytes((double)v->cumulative_dirty_bytes, c, sizeof(c)),
+	       bytes(v->avg_dirty_rate, d, sizeof(d)));
+	return CLI_DONE;
+}
+
+static int run_volume(const struct ctl *ctl)
+{
+	Criu__Agent__V1__GetDirtyVolumeRequest q = CRIU__AGENT__V1__GET_DIRTY_VOLUME_REQUEST__INIT;
+	struct call_error e;
+	volume_response *a;
+	int rc;
+
+	a = (void *)call_unary(SERVICE "GetDirtyVolume", &q.base,
+			       &criu__agent__v1__get_dirty_volume_response__descriptor, &e);
+	if (!a)
+		return failed(ctl, &e);
+	if (ctl->json)
+		rc = print_json(with_header(volume_json(a), "wprof-ctl.volume"));
+	else
+		rc = volume_text(a);
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+	return rc;
+}
+
+/** struct watch - a stream on its way to the terminal */
+struct watch {
+	const struct ctl *ctl;
+	uint64_t n;
+	double most; /* bytes per second, the scale of the bars */
+	int rc;
+};
+
+/* The table's head again on each page of a terminal, else once. */
+static void watch_head(const struct watch *w)
+{
+	struct winsize size = { 0 };
+	unsigned int rows = 0;
+
+	if (isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_row > 3)
+		rows = size.ws_row - 2u;
+	if (rows ? w->n % rows == 0 : w->n == 0)
+		printf("%-8s  %10s  %10s/s  %12s  %s\n", "TIME", "WRITTEN", "RATE", "SINCE START",
+		       "");
+}
+
+static void watch_line(struct watch *w, const volume_response *v)
+{
+	char when[16], a[24], b[24], c[24], bar[21];
+	size_t len;
+
+	watch_head(w);
+	clock_text(v->timestamp_ms, when, sizeof(when));
+	if (v->dirty_rate_bytes_per_sec > w->most)
+		w->most = v->dirty_rate_bytes_per_sec;
+	len = w->most > 0 ? (size_t)(20 * v->dirty_rate_bytes_per_sec / w->most) : 0;
+	memset(bar, '#', len);
+	bar[len] = '\0';
+	printf("%s  %10s  %10s/s  %12s  %s", when, bytes((double)v->dirty_bytes, a, sizeof(a)),
+	       bytes(v->dirty_rate_bytes_per_sec, b, sizeof(b)),
+	       bytes((double)v->cumulative_dirty_bytes, c, sizeof(c)), bar);
+	if (v->skipped_samples)
+		printf(" (%" PRId64 " samples skipped)", v->skipped_samples);
+	putchar('\n');
+	if (fflush(stdout))
+		w->rc = CLI_FAILED;
+}
+
+static bool watch_message(const ProtobufCMessage *message, void *arg)
+{
+	const volume_response *v = (const void *)message;
+	struct watch *w = arg;
+
+	if (w->ctl->json)
+		w->rc = print_json(volume_json(v));
+	else
+		watch_line(w, v);
+	w->n++;
+	return !w->rc && w->n != w->ctl->n_samples;
+}
+
+static int run_watch(const struct ctl *ctl)
+{
+	Criu__Agent__V1__WatchDirtyVolumeRequest q =
+		CRIU__AGENT__V1__WATCH_DIRTY_VOLUME_REQUEST__INIT;
+	struct watch w = { .ctl = ctl };
+	struct call_error e;
+
+	q.interval_ms = (int32_t)ctl->interval_ms;
+	if (ctl->json &&
+	    print_json(json_pack("{s:s, s:i}", "format", "wprof-ctl.watch", "version", 1)))
+		return CLI_FAILED;
+	if (call_stream(SERVICE "WatchDirtyVolume", &q.base,
+			&criu__agent__v1__get_dirty_volume_response__descriptor, watch_message, &w,
+			&e))
+		return w.rc;
+	if (w.n && e.code == 9) { /* the profiling ended: all there was was shown */
+		fprintf(stderr, "%s\n", e.text);
+		return CLI_DONE;
+	}
+	return failed(ctl, &e);
+}
+
+/* ---- context ---------------------------------------------------------------------------- */
+
+static struct pctx_context *context_of(const Criu__Agent__V1__GetProcessContextResponse *a)
+{
+	struct pctx_context *context = NULL;
+	size_t len = a->context ? protobuf_c_message_get_packed_size(&a->context->base) : 0;
+	uint8_t *payload = malloc(len + 1);
+
+	if (!payload || !a->context)
+		goto out;
+	protobuf_c_message_pack(&a->context->base, payload);
+	if (decode_context(payload, len, &context))
+		context = NULL;
+out:
+	free(payload);
+	return context;
+}
+
+static int context_print(const struct ctl *ctl, const Criu__Agent__V1__GetProcessContextResponse *a)
+{
+	struct pctx_context *context = context_of(a);
+	char age[16];
+	int rc = CLI_DONE;
+
+	if (!context) {
+		cli_error("the agent's answer has a context that cannot be read");
+		return CLI_FAILED;
+	}
+	if (ctl->json) {
+		rc = print_json(json_pack(
+			"{s:s, s:i, s:b, s:I, s:o}", "format", "wprof-ctl.context", "version", 1,
+			"fallback", a->fallback, "published_at_ns", (json_int_t)a->published_at_ns,
+			"context", otlp_json_context(context)));
+	} else {
+		if (a->fallback) {
+			puts("detected, not published");
+		} else {
+			show_age(age, sizeof(age), a->published_at_ns);
+			printf("published %s ago\n", age);
+		}
+		show_context(stdout, context);
+	}
+	pctx_context_free(context);
+	return rc;
+}
+
+static int run_context(const struct ctl *ctl)
+{
+	Criu__Agent__V1__GetProcessContextRequest q =
+		CRIU__AGENT__V1__GET_PROCESS_CONTEXT_REQUEST__INIT;
+	Criu__Agent__V1__GetProcessContextResponse *a;
+	struct call_error e;
+	int rc;
+
+	q.pid = ctl->pid;
+	a = (void *)call_unary(SERVICE "GetProcessContext", &q.base,
+			       &criu__agent__v1__get_process_context_response__descriptor, &e);
+	if (!a)
+		return failed(ctl, &e);
+	rc = context_print(ctl, a);
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+	return rc;
+}
+
+/* ---- pre-dump, dump ---------------------------------------------------------------------- */
+
+static int dump_print(const struct ctl *ctl, const Criu__Agent__V1__DumpResponse *a)
+{
+	char written[24], withheld[24];
+
+	if (!a->success) {
+		cli_error("dump %s failed: %s", ctl->dump_id, a->error);
+		return CLI_FAILED;
+	}
+	if (ctl->json)
+		return print_json(json_pack(
+			"{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s}", "format",
+			"wprof-ctl.dump", "version", 1, "dump_id", a->dump_id, "images_dir",
+			a->images_dir, "pages_written", (json_int_t)a->pages_written,
+			"pages_skipped_parent", (json_int_t)a->pages_skipped_parent,
+			"bytes_written", (json_int_t)a->bytes_written, "bytes_withheld",
+			(json_int_t)a->bytes_withheld, "frozen_time_us",
+			(json_int_t)a->frozen_time_us, "exclude_ranges", a->exclude_ranges,
+			"no_parent_ranges", a->no_parent_ranges, "hot_mode", a->hot_mode));
+	printf("%s: %s written, %s withheld, frozen for %" PRId64 " us, to send: %s\n", a->dump_id,
+	       bytes((double)a->bytes_written, written, sizeof(written)),
+	       bytes((double)a->bytes_withheld, withheld, sizeof(withheld)), a->frozen_time_us,
+	       a->images_dir);
+	return CLI_DONE;
+}
+
+static int dump(const struct ctl *ctl, const char *path, const ProtobufCMessage *request)
+{
+	Criu__Agent__V1__DumpResponse *a;
+	struct call_error e;
+	int rc;
+
+	a = (void *)call_unary(path, request, &criu__agent__v1__dump_response__descriptor, &e);
+	if (!a)
+		return failed(ctl, &e);
+	rc = dump_print(ctl, a);
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+	return rc;
+}
+
+static int run_pre_dump(const struct ctl *ctl)
+{
+	Criu__Agent__V1__PreCheckpointRequest q = CRIU__AGENT__V1__PRE_CHECKPOINT_REQUEST__INIT;
+
+	q.dump_id = (char *)ctl->dump_id;
+	if (ctl->parent)
+		q.parent_dump_id = (char *)ctl->parent;
+	return dump(ctl, SERVICE "PreCheckpoint", &q.base);
+}
+
+static int run_dump(const struct ctl *ctl)
+{
+	Criu__Agent__V1__FinalDumpRequest q = CRIU__AGENT__V1__FINAL_DUMP_REQUEST__INIT;
+
+	q.dump_id = (char *)ctl->dump_id;
+	if (ctl->parent)
+		q.parent_dump_id = (char *)ctl->parent;
+	q.leave_running = ctl->leave_running;
+	return dump(ctl, SERVICE "FinalDump", &q.base);
+}
+
+/* ---- health -------------------------------------------------------------------------------- */
+
+static int run_health(const struct ctl *ctl)
+{
+	Grpc__Health__V1__HealthCheckRequest q = GRPC__HEALTH__V1__HEALTH_CHECK_REQUEST__INIT;
+	Grpc__Health__V1__HealthCheckResponse *a;
+	struct call_error e;
+	bool serving;
+
+	a = (void *)call_unary("/grpc.health.v1.Health/Check", &q.base,
+			       &grpc__health__v1__health_check_response__descriptor, &e);
+	if (!a)
+		return failed(ctl, &e);
+	serving = a->status == GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING;
+	protobuf_c_message_free_unpacked(&a->base, NULL);
+	if (ctl->json && print_json(json_pack("{s:s, s:i, s:b}", "format", "wprof-ctl.health",
+					      "version", 1, "serving", serving)))
+		return CLI_FAILED;
+	if (!ctl->json)
+		puts(serving ? "serving" : "not serving");
+	return serving ? CLI_DONE : CLI_UNAVAILABLE;
+}
+
+const struct ctl_command *ctl_commands(void)
+{
+	static const struct ctl_command commands[] = {
+		{ "start", run_start, "PID", false, "itngsT", "begin to profile a process" },
+		{ "stop", run_stop, NULL, false, "", "end the profiling" },
+		{ "hot", run_hot, NULL, false, "", "the hot regions" },
+		{ "volume", run_volume, NULL, false, "", "how much is written" },
+		{ "watch", run_watch, NULL, false, "ic", "the same, as a live table" },
+		{ "context", run_context, "PID", false, "", "who a process says it is" },
+		{ "pre-dump", run_pre_dump, "ID", true, "p", "a pre-dump by CRIU" },
+		{ "dump", run_dump, "ID", true, "pr", "the final dump" },
+		{ "health", run_health, NULL, false, "", "is the agent serving?" },
+		{ NULL, NULL, NULL, false, NULL, NULL },
+	};
+
+	return commands;
+}

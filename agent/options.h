@@ -1,0 +1,35 @@
+/* options.h - the command line of wprof-agent. */
+#ifndef AGENT_OPTIONS_H
+#define AGENT_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "log.h"
+
+#define LISTEN_MAX   8
+#define UIDS_MAX     64
+#define LISTEN_USUAL "unix:/run/wprof-agent/agent.sock"
+
+/** struct options - all of it, checked */
+struct options {
+	const char *listen[LISTEN_MAX];
+	size_t n_listen;
+	uid_t uids[UIDS_MAX]; /* beside our own, which may always */
+	size_t n_uids;
+	const char *tls_cert, *tls_key, *tls_ca; /* all or none */
+	bool insecure;
+	const char *metrics;
+	pid_t target_pid;
+	const char *target_comm;
+	enum log_level log_level;
+};
+
+/** options_parse() - or say what is wrong, and exit with 2 */
+void options_parse(int argc, char **argv, struct options *o);
+
+/** options_is_unix() - is an address unix:PATH? */
+bool options_is_unix(const char *address);
+
+#endif /* AGENT_OPTIONS_H */

@@ -1,0 +1,75 @@
+# agent.sh: what the tests of the agent share. Sourced in a body.
+bin=$(atf_get_srcdir)/../../bin
+top=$(atf_config_get top)
+PATH=$bin:$PATH
+address=unix:$PWD/a.sock
+
+# start NAME COMMAND...: run it in the background, remember it for stop_all
+start()
+{
+	name=$1; shift
+	"$@" > "$name.out" 2> "$name.err" &
+	pid=$!
+	echo $pid >> pids
+}
+
+# await COMMAND...: try it again until it succeeds; fail after 10 seconds
+await()
+{
+	tries=0
+	until "$@" > /dev/null 2>&1; do
+		tries=$((tries + 1))
+		[ $tries -lt 500 ] || { cat ./*.err; atf_fail "in vain: $*"; }
+		sleep 0.02
+	done
+}
+
+# agent_start [OPTION...]: an agent in $agent, once it serves
+agent_start()
+{
+	start agent wprof-agent --listen "$address" "$@"
+	agent=$pid
+	await grep -q 'msg="ready"' agent.err
+}
+
+# agent_stop: it ends by SIGTERM, in good order, and leaves no socket
+agent_stop()
+{
+	kill -TERM $agent
+	wait $agent || { cat agent.err; atf_fail "the agent ended with $?"; }
+	grep -q 'msg="ended"' agent.err || { cat agent.err; atf_fail 'the agent did not end well'; }
+	[ ! -e a.sock ] || atf_fail 'the socket stayed'
+}
+
+# memwrite_start [OPTION...]: in $target, once its context is there
+memwrite_start()
+{
+	service=agent-$$
+	start target memwrite --service "$service" -s 16M -d 60 "$@"
+	target=$pid
+	await grep -q OTEL_CTX "/proc/$target/maps"
+}
+
+ctl() # COMMAND...: the client, connected to the agent of this test
+{
+	command=$1; shift
+	wprof-ctl "$command" --connect "$address" "$@"
+}
+
+js() # SCENARIO [ARGUMENT...]: the independent client
+{
+	[ -d "$(atf_get_srcdir)/node_modules/@grpc" ] ||
+		atf_fail 'no independent client: npm could not install it'
+	atf_check -o ignore env NODE_NO_WARNINGS=1 NODE_PATH="$(atf_get_srcdir)/node_modules" \
+		node "$top/agent/tests/node/client.js" "$top" "$address" "$@"
+}
+
+# in a cleanup routine
+stop_all()
+{
+	[ ! -e pids ] || while read -r p; do
+		kill -CONT "$p" 2> /dev/null
+		kill -KILL "$p" 2> /dev/null
+	done < pids
+	true
+}

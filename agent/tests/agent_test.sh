@@ -1,0 +1,303 @@
+# wprof-agent and wprof-ctl together, and the agent with systemd's ways.
+tools() { . "$(atf_config_get top)/agent/tests/agent.sh"; }
+
+case_of() # NAME DESCR: declare a case that starts programs
+{
+	atf_test_case "$1" cleanup
+	eval "$1_head() { atf_set descr '$2'; atf_set timeout 60; atf_set require.user root; }"
+	eval "$1_cleanup() { tools; stop_all; }"
+}
+
+atf_test_case usage
+usage_head()
+{
+	atf_set descr 'Wrong usage of both programs is exit code 2 and names what is wrong'
+	atf_set timeout 60
+}
+usage_body()
+{
+	tools
+	bad() { text=$1; shift; atf_check -s exit:2 -o empty -e match:"$text" "$@"; }
+	bad 'neither unix:PATH nor HOST:PORT' wprof-agent --listen nonsense
+	bad 'needs --tls-cert' wprof-agent --listen 127.0.0.1:1234
+	bad 'no loopback address' wprof-agent --insecure --listen 192.0.2.1:1234
+	bad 'go together' wprof-agent --tls-cert x
+	bad 'exclude each other' wprof-agent --target-pid 1 --target-comm x
+	bad 'no process id' wprof-agent --target-pid 0
+	bad 'user' wprof-agent --allow-uid root
+	bad 'log-level' wprof-agent --log-level loud
+	bad 'unexpected argument' wprof-agent x
+	bad 'Usage: wprof-ctl' wprof-ctl
+	bad "no command 'x'" wprof-ctl x
+	bad 'no process id' wprof-ctl start 1x
+	bad 'ID is missing' wprof-ctl dump
+	bad 'has no option' wprof-ctl hot --interval 100
+	bad 'interval' wprof-ctl watch --interval 1
+	bad 'granularity' wprof-ctl start --granularity 3M 1
+	bad 'threshold' wprof-ctl start --threshold 1 1
+	bad 'unexpected argument' wprof-ctl stop 1
+	bad 'go together' wprof-ctl stop --tls-ca x
+	atf_check -o match:'^wprof-agent [0-9.]+$' wprof-agent --version
+	atf_check -o match:'^wprof-ctl [0-9.]+$' wprof-ctl --version
+	atf_check -o match:'pre-dump' wprof-ctl --help
+}
+
+case_of no_agent 'Without an agent the client fails and says where it looked'
+no_agent_body()
+{
+	tools
+	atf_check -s exit:1 -e match:"no agent answers at $address" \
+		wprof-ctl hot --connect "$address" --timeout 5
+}
+
+case_of commands 'Every command of the client, for people and as JSON'
+commands_body()
+{
+	tools
+	memwrite_start
+	agent_start
+	atf_check -s exit:3 -e match:'nothing is being profiled' wprof-ctl hot --connect $address
+	atf_check -o match:"profiling process $target: [0-9]+ VMAs" \
+		wprof-ctl start --connect $address --service $service --interval 50
+	atf_check -s exit:1 -e match:'already being profiled' wprof-ctl start --connect $address $target
+	atf_check -o save:table wprof-ctl watch --connect $address --count 4
+	[ $(wc -l < table) = 5 ] || atf_fail "$(cat table)"
+	atf_check -o save:lines wprof-ctl watch --connect $address --count 3 --json
+	jq -se 'length == 4 and .[0].format == "wprof-ctl.watch" and .[3].dirty_bytes >= 0' lines ||
+		atf_fail "$(cat lines)"
+	hot() { ctl hot --json > hot && jq -e '[.regions[] | select(.written_ratio > 0.3)] != []' hot; }
+	await hot
+	jq -e ".format == \"wprof-ctl.hot\" and .regions[0].pid == $target" hot || atf_fail "$(cat hot)"
+	atf_check -o match:'hot regions in' wprof-ctl hot --connect $address
+	atf_check -o match:'since start' wprof-ctl volume --connect $address
+	atf_check -o match:'"cumulative_dirty_bytes"' wprof-ctl volume --connect $address --json
+	atf_check -o match:"$service" wprof-ctl context --connect $address
+	atf_check -o save:mine wprof-ctl context --connect $address --json $target
+	atf_check -o save:theirs pctx read --json $target
+	[ "$(jq -c .context mine)" = "$(jq -c .context theirs)" ] || atf_fail "$(cat mine theirs)"
+	atf_check -s exit:1 -e match:'dump one failed: this agent does not run CRIU' \
+		wprof-ctl pre-dump --connect $address one
+	atf_check -s exit:2 -e match:'parent_dump_id:' \
+		wprof-ctl dump --connect $address one --parent ../x
+	atf_check -o match:'nothing is being profiled now' wprof-ctl stop --connect $address
+	atf_check -o inline:'serving\n' wprof-ctl health --connect $address
+	agent_stop
+}
+
+case_of target_choice 'The only process with a context, --target-comm, several: one or a list'
+target_choice_body()
+{
+	tools
+	cp "$(command -v sleep)" agent_tgt$$
+	start one ./agent_tgt$$ 60
+	one=$pid
+	await grep -q agent_tgt /proc/$one/comm
+	agent_start --target-comm agent_tgt$$
+	atf_check -o match:"process $one:" wprof-ctl start --connect $address
+	atf_check -o ignore wprof-ctl stop --connect $address
+	start two ./agent_tgt$$ 60
+	await grep -q agent_tgt /proc/$pid/comm
+	atf_check -s exit:1 -e match:"2 processes named agent_tgt$$; name one by pid: .*$one" \
+		wprof-ctl start --connect $address
+	atf_check -s exit:1 -e match:'no process published the service name none-' \
+		wprof-ctl start --connect $address --service none-$$
+	agent_stop
+}
+
+case_of container_pid 'A number that only a container has means the process in there'
+container_pid_body()
+{
+	tools
+	agent_start
+	# the number of the second process of a PID namespace, far above those here
+	n=$(($(cat /proc/sys/kernel/pid_max) - 300))
+	while [ -d /proc/$n ]; do n=$((n - 1)); done
+	start box unshare --pid --fork --mount-proc sh -c \
+		"echo $((n - 1)) > /proc/sys/kernel/ns_last_pid && { sleep 61 & wait; }"
+	find_inner() { inner=$(grep -ls "^NSpid:.*[[:space:]]$n$" /proc/[0-9]*/status); }
+	await find_inner
+	inner=${inner#/proc/} inner=${inner%/status}
+	echo $inner >> pids
+	atf_check -o match:"process $inner:" wprof-ctl start --connect $address $n
+	agent_stop
+}
+
+case_of target_gone 'A target that exits, execs or is killed ends the profiling with the reason'
+target_gone_body()
+{
+	tools
+	agent_start
+	memwrite_start
+	ctl start $target --interval 3600000 || atf_fail 'not started'
+	kill -KILL $target
+	ended() { ctl hot 2>&1 | grep -q "process $target exited"; }
+	await ended
+	mkfifo fifo
+	start shell sh -c 'read line < fifo; exec sleep 60'
+	ctl start $pid --interval 50 || atf_fail 'not started'
+	target=$pid
+	echo > fifo
+	replaced() { ctl volume 2>&1 | grep -q "process $target runs another program now"; }
+	await replaced
+	# stopped: it can be profiled all the same
+	memwrite_start
+	kill -STOP $target
+	ctl start $target --interval 50 || atf_fail 'a stopped process was refused'
+	atf_check -o ignore wprof-ctl watch --connect $address --count 3
+	kill -CONT $target
+	agent_stop
+}
+
+case_of tree 'With tree the children are followed, those born later included'
+tree_body()
+{
+	tools
+	agent_start
+	mkfifo fifo
+	start parent sh -c "read line < fifo; '$bin/memwrite' -s 16M -d 60 --service agent-$$ & wait"
+	ctl start $pid --tree --interval 50 || atf_fail 'not started'
+	parent=$pid
+	echo > fifo
+	child_hot() { ctl hot --json > hot && jq -e "[.regions[] | select(.pid != $parent)] != []" hot; }
+	await child_hot
+	jq -r '.regions[].pid' hot >> pids
+	agent_stop
+}
+
+case_of one_socket 'A second daemon is refused; a killed one leaves no obstacle, and no armed target'
+one_socket_body()
+{
+	tools
+	memwrite_start
+	agent_start
+	[ "$(stat -c %a a.sock)" = 600 ] || atf_fail "mode $(stat -c %a a.sock)"
+	atf_check -s exit:1 -e match:'another daemon listens on' wprof-agent --listen $address
+	atf_check -o inline:'serving\n' wprof-ctl health --connect $address
+	ctl start $target || atf_fail 'not started'
+	kill -KILL $agent
+	wait $agent
+	[ -S a.sock ] || atf_fail 'the socket is gone: nothing was tested'
+	# nobody else has it: it can be profiled at once, from here
+	atf_check -o ignore wprof hot $target --interval 20
+	agent_start
+	atf_check -o inline:'serving\n' wprof-ctl health --connect $address
+	agent_stop
+	echo keep > a.sock
+	atf_check -s exit:1 -e match:'is no socket' wprof-agent --listen $address
+	atf_check -o inline:'keep\n' cat a.sock
+}
+
+case_of peer_uid 'Other users are turned away unless they are on the list'
+peer_uid_body()
+{
+	tools
+	chmod 755 .
+	agent_start --allow-uid 12345
+	[ "$(stat -c %a a.sock)" = 666 ] || atf_fail "mode $(stat -c %a a.sock)"
+	as='setpriv --clear-groups --inh-caps=-all --reuid'
+	# their own copy: they may not be let into the build tree
+	cp "$bin/wprof-ctl" .
+	atf_check -o inline:'serving\n' $as 12345 ./wprof-ctl health --connect $address
+	atf_check -s exit:1 -e match:'no agent answers' \
+		$as 12346 ./wprof-ctl health --connect $address --timeout 3
+	grep -q 'connection refused.*peer_uid=12346' agent.err || atf_fail "$(cat agent.err)"
+	agent_stop
+}
+
+case_of rights 'The agent says which capability is missing for what, and cannot gain any'
+rights_body()
+{
+	tools
+	chmod 755 .
+	mkdir -m 777 box
+	cp "$bin/wprof-agent" .
+	address=unix:$PWD/box/a.sock
+	start agent setpriv --reuid 12345 --clear-groups --inh-caps=-all \
+		./wprof-agent --listen $address
+	agent=$pid
+	await grep -q 'msg="ready"' agent.err
+	grep -q 'name=CAP_SYS_PTRACE' agent.err || atf_fail "$(cat agent.err)"
+	grep -q 'NoNewPrivs:[[:space:]]*1' /proc/$agent/status || atf_fail 'it may gain privileges'
+	memwrite_start
+	atf_check -s exit:1 -e match:'profiling cannot begin' \
+		wprof-ctl start --connect $address $target
+	agent_stop
+}
+
+case_of systemd 'It takes sockets by descriptor and says when it is ready and when it stops'
+systemd_body()
+{
+	tools
+	cat > activate.py <<- END
+		import os, socket, sys
+		s = socket.socket(socket.AF_UNIX); s.bind("a.sock"); s.listen()
+		n = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); n.bind("notify.sock")
+		n.settimeout(20)
+		pid = os.fork()
+		if pid == 0:
+		    os.dup2(s.fileno(), 3)
+		    os.set_inheritable(3, True)
+		    os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()),
+		                      NOTIFY_SOCKET=os.path.abspath("notify.sock"))
+		    os.execvp("wprof-agent", ["wprof-agent"])
+		said = n.recv(100)
+		assert said == b"READY=1", said
+		assert os.system("wprof-ctl health --connect unix:a.sock") == 0
+		os.kill(pid, 15)
+		said = n.recv(100)
+		assert said == b"STOPPING=1", said
+		assert os.waitpid(pid, 0)[1] == 0
+		assert os.path.exists("a.sock"), "the socket is systemd's to remove"
+	END
+	atf_check -o inline:'serving\n' -e ignore python3 activate.py
+}
+
+case_of metrics 'The metrics are OpenMetrics, count the calls, and answer nothing else'
+metrics_body()
+{
+	tools
+	memwrite_start
+	atf_check -s exit:1 -e match:'loopback' wprof-agent --listen $address --metrics 192.0.2.1:9
+	agent_start --metrics unix:$PWD/m.sock
+	ctl start $target --interval 50 || atf_fail 'not started'
+	cat > get.py <<- END
+		import socket, sys
+		def get(request):
+		    s = socket.socket(socket.AF_UNIX); s.connect("m.sock"); s.sendall(request)
+		    s.shutdown(socket.SHUT_WR)
+		    return b"".join(iter(lambda: s.recv(65536), b"")).decode()
+		for bad, code in ((b"GET / HTTP/1.1\r\n\r\n", "404"), (b"x", "400"), (b"", "400"),
+		                  (b"GET /metricsx HTTP/1.1\r\n\r\n", "404"), (b"a" * 9000, "400"),
+		                  (b"POST /metrics HTTP/1.1\r\n\r\n", "404")):
+		    try: assert get(bad).startswith("HTTP/1.1 " + code), bad[:20]
+		    except (ConnectionResetError, BrokenPipeError): assert len(bad) > 4096
+		head, text = get(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").split("\r\n\r\n", 1)
+		assert "application/openmetrics-text" in head and head.startswith("HTTP/1.1 200")
+		assert f"Content-Length: {len(text)}" in head
+		lines = text.splitlines()
+		assert lines[-1] == "# EOF" and text.endswith("\n")
+		types = {}
+		for line in lines[:-1]:
+		    if line.startswith("# "):
+		        _, kind, name, rest = line.split(" ", 3)
+		        if kind == "TYPE": assert name not in types; types[name] = rest
+		        if kind == "UNIT": assert name.endswith("_" + rest)
+		        continue
+		    name, value = line.split("{")[0].split(" ")[0], float(line.rsplit(" ", 1)[1])
+		    base = name.removesuffix("_total").removesuffix("_info")
+		    assert types[base] in ("gauge", "counter", "info"), line
+		    assert (types[base] == "counter") == name.endswith("_total")
+		assert 'rpcs_total{method="StartProfiling",outcome="ok"} 1' in text
+		assert "wprof_agent_profiled_processes 1" in text
+	END
+	atf_check -e ignore python3 get.py
+	agent_stop
+}
+
+atf_init_test_cases()
+{
+	for c in usage no_agent commands target_choice container_pid target_gone tree one_socket \
+		peer_uid rights systemd metrics; do
+		atf_add_test_case $c
+	done
+}
