@@ -339,14 +339,15 @@ static void check_access(struct check *c)
 	if (!rc)
 		track_close(t);
 	free(t);
-	if (rc)
+	if (rc && rc != -ESRCH)
 		check_add(c, "target_access", 0, true,
 			  "may not look into process %d (%s): run as "
 			  "its user or as root",
 			  (int)c->pid, strerrordesc_np(-rc));
-	else
+	else if (!rc)
 		check_add(c, "target_access", 1, true, "its mappings and pages can be read");
-	if (!rc)
+	/* of a kernel thread there is not even a file to be opened */
+	if (!rc || rc == -ESRCH)
 		check_add(c, "target_memory", memory, true,
 			  memory ? "it has memory of its own"
 				 : "no memory of its own: a kernel thread, or it has exited");

@@ -113,6 +113,7 @@ void options_parse(struct workload *w, int argc, char **argv)
 {
 	const struct argp argp = { .options = options, .parser = parse, .doc = w->doc };
 
+	cli_begin();
 	argp_err_exit_status = CLI_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, w);
 }

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,6 +7,15 @@
 #include <string.h>
 
 #include "cli.h"
+
+void cli_begin(void)
+{
+	for (int fd = 0; fd <= 2; fd++)
+		/* the wrong way round: reads and writes fail as they would have */
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC) != fd)
+			return;
+}
 
 void cli_error(const char *format, ...)
 {

@@ -14,6 +14,14 @@ enum cli_exit {
 	CLI_UNAVAILABLE = 3 /* nothing there to answer with */
 };
 
+/**
+ * cli_begin() - first of all: make sure that 0, 1 and 2 mean what they should
+ *
+ * Where one is closed, the next file that is opened would take its place, and be
+ * written what was meant for people. Commands that are executed find it closed.
+ */
+void cli_begin(void);
+
 /** cli_error() - print "PROGRAM: message" as one line on standard error */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

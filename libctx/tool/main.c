@@ -56,6 +56,7 @@ static int finish(int code)
 
 int main(int argc, char **argv)
 {
+	cli_begin();
 	argp_err_exit_status = CLI_USAGE;
 	argp_program_version = "pctx " PROCSCOPE_VERSION;
 	if (argc < 2) {

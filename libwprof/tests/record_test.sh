@@ -97,6 +97,22 @@ bad_output_body()
 	kill -0 $pid || atf_fail 'the target is gone'
 }
 
+case_with_targets closed_streams 'Without standard streams nothing but the trace gets into its file'
+closed_streams_body()
+{
+	tools
+	memwrite_start closed-$$ -s 1M
+	wprof record $pid --interval 50 --duration 0.2 -o file <&- >&- 2>&-
+	atf_check_equal 1 $?
+	atf_check -o match:'"type":"end"' tail -n 1 file
+	jq -e . file > /dev/null || atf_fail 'something else is in the file'
+	# of a trace on standard output not even the header can be written
+	wprof record $pid --interval 50 --duration 0.2 --json >&- 2> err
+	atf_check_equal 1 $?
+	one_line err 'Bad file descriptor'
+	kill -0 $pid || atf_fail 'the target is gone'
+}
+
 case_with_targets command_missing 'A command that cannot be run: exit 1, one line'
 command_missing_body()
 {
@@ -296,7 +312,7 @@ table_body()
 atf_init_test_cases()
 {
 	for c in no_such_process kernel_thread traced not_permitted no_such_service \
-		several_services bad_output command_missing buffer_exact trace_lines interrupted \
+		several_services bad_output closed_streams command_missing buffer_exact trace_lines interrupted \
 		target_exits command_recorded command_ended command_executes exec_ends csv soft_dirty table; do
 		atf_add_test_case $c
 	done

@@ -287,6 +287,7 @@ static void print_args(const struct criu_args *c)
 		print_word(c->args[i]);
 	}
 	putchar('\n');
+	fflush(stdout); /* on a terminal the remarks come after it */
 	if (!c->args[0] && !c->final)
 		fputs("nothing is hot: nothing to leave out\n", stderr);
 	if (!c->criu_path[0])

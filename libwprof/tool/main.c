@@ -67,6 +67,7 @@ int main(int argc, char **argv)
 {
 	int rc;
 
+	cli_begin();
 	setlocale(LC_CTYPE, "");
 	argp_err_exit_status = CLI_USAGE;
 	argp_program_version = "wprof " PROCSCOPE_VERSION;

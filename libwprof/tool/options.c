@@ -43,11 +43,12 @@ static void check_target(const struct options *o, struct argp_state *state)
 	int given = (o->pid != 0) + (o->service != NULL) + (o->command != NULL);
 
 	if (given > 1)
-		argp_error(state, "name the process once: PID, --service%s",
-			   o->takes_command ? " or -- CMD" : "");
+		argp_error(state, "name the process once: PID%s",
+			   o->takes_command ? ", --service or -- CMD" : " or --service");
 	if (given == 0 && o->needs_target)
-		argp_error(state, "which process? PID, --service NAME%s",
-			   o->takes_command ? " or -- CMD" : "");
+		argp_error(state, "which process? PID%s",
+			   o->takes_command ? ", --service NAME or -- CMD"
+					    : " or --service NAME");
 }
 
 static error_t parse_target(int key, char *arg, struct argp_state *state)
