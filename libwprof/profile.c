@@ -404,6 +404,11 @@ static int profile_start(struct wprof *w, struct wprof_why *why)
 	if (w->opts.arming == WPROF_SAMPLE && sample_open(&w->track.sample))
 		return -ENOMEM;
 	rc = track_start(&w->track);
+	if (rc == -EIO && w->track.busy_bytes)
+		return why_set(why, WPROF_TRACED,
+			       "another userfaultfd owns the memory of process %d, as of a second "
+			       "profiler: end that one first",
+			       (int)w->pid);
 	if (rc == -EIO)
 		return why_set(why, WPROF_NOT_ARMED,
 			       "arming the memory of process %d had no "

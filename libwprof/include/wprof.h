@@ -43,7 +43,7 @@ enum wprof_reason {
 	WPROF_NO_PROCESS,	/* -ESRCH: no such process */
 	WPROF_KERNEL_THREAD,	/* -EINVAL: it has no memory of its own */
 	WPROF_SELF,		/* -EINVAL: the caller's own process */
-	WPROF_TRACED,		/* -EBUSY: another tracer holds it */
+	WPROF_TRACED,		/* -EBUSY: another tracer or profiler holds it */
 	WPROF_NOT_PERMITTED,	/* -EPERM: credentials, Yama, or a container */
 	WPROF_SECCOMP,		/* -EACCES: the target's filter forbids it */
 	WPROF_NO_KERNEL,	/* -EOPNOTSUPP: kernel lacks a feature, text names it */
@@ -193,7 +193,7 @@ struct wprof;
  * -E2BIG: options of a newer library are set: clear them;
  * -ESRCH: no such process, or it exited meanwhile;
  * -ESTALE: it runs a new program now: call again;
- * -EBUSY: another tracer holds it: stop that one;
+ * -EBUSY: another tracer holds it, or another profiler: stop that one;
  * -EPERM: run as the target's user with ptrace allowed, or as root;
  * -EACCES: a seccomp filter of the target or caller forbids it;
  * -EOPNOTSUPP: the kernel lacks what @why names: wprof_check() shows all;

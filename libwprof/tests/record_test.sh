@@ -113,6 +113,21 @@ closed_streams_body()
 	kill -0 $pid || atf_fail 'the target is gone'
 }
 
+case_with_targets second_profiler 'A second profiler of one target is told of the first: exit 1'
+second_profiler_body()
+{
+	tools
+	memwrite_start second-$$ -s 1M
+	wprof record $pid --interval 50 -o file 2> /dev/null &
+	recorder=$!
+	await grep -q '"type":"interval"' file
+	refused 1 'another userfaultfd owns' record $pid --duration 0.1
+	kill -INT $recorder
+	wait $recorder
+	atf_check_equal 0 $?
+	atf_check -o match:'own cost' wprof record $pid --interval 50 --duration 0.1
+}
+
 case_with_targets command_missing 'A command that cannot be run: exit 1, one line'
 command_missing_body()
 {
@@ -304,7 +319,7 @@ table_body()
 	atf_check -o match:'own cost: .* scanning' cat table
 	COLUMNS=20; export COLUMNS
 	atf_check -o save:table wprof record $pid --interval 50 --duration 0.3
-	sed '/own cost/d; /memwrite/d' table | awk 'length($0) > 20 { exit 1 }' ||
+	sed '/own cost/d; /memwrite/d; /not tracked/d' table | awk 'length($0) > 20 { exit 1 }' ||
 		atf_fail "too wide"
 }
 
@@ -312,7 +327,7 @@ table_body()
 atf_init_test_cases()
 {
 	for c in no_such_process kernel_thread traced not_permitted no_such_service \
-		several_services bad_output closed_streams command_missing buffer_exact trace_lines interrupted \
+		several_services bad_output closed_streams second_profiler command_missing buffer_exact trace_lines interrupted \
 		target_exits command_recorded command_ended command_executes exec_ends csv soft_dirty table; do
 		atf_add_test_case $c
 	done

@@ -64,6 +64,8 @@ static void print_table(const struct session *s, const struct options *o)
 		       human_bytes((double)(s->last->written_pages * s->last->page_bytes)).text,
 		       human_rate(trace_dirty_rate(s->last)).text);
 	puts(s->ended ? "\nthe target has ended" : "");
+	if (s->last)
+		human_untracked(stdout, s->last);
 	print_cost(s);
 }
 

@@ -167,3 +167,22 @@ void human_region(const struct wprof_region *r, size_t width)
 	else
 		printf("%-12" PRIx64 " %7s\n", r->start, written.text);
 }
+
+static void untracked(FILE *f, uint64_t bytes, const char *what, const char **before)
+{
+	if (!bytes)
+		return;
+	fprintf(f, "%s%s %s", *before, human_bytes((double)bytes).text, what);
+	*before = ", ";
+}
+
+void human_untracked(FILE *f, const struct wprof_interval *iv)
+{
+	const char *before = "not tracked: ";
+
+	untracked(f, iv->untracked_shared_bytes, "shared", &before);
+	untracked(f, iv->untracked_busy_bytes, "owned by another userfaultfd", &before);
+	untracked(f, iv->untracked_limit_bytes, "new, for there are too many mappings", &before);
+	if (*before == ',')
+		putc('\n', f);
+}

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "wprof.h"
 
@@ -44,5 +45,8 @@ size_t human_width(int fd);
 /** human_region_head(), human_region() - the table of regions, @width columns */
 void human_region_head(size_t width);
 void human_region(const struct wprof_region *r, size_t width);
+
+/** human_untracked() - one line on what is not tracked in the interval; none if all is */
+void human_untracked(FILE *f, const struct wprof_interval *iv);
 
 #endif /* WPROF_TOOL_HUMAN_H */

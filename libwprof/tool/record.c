@@ -22,6 +22,7 @@ struct recording {
 	const char *out_name;
 	uint64_t base_ns;
 	bool estimated;
+	struct wprof_interval last; /* of the target itself; figures only */
 	struct trace_end end;
 	char label[200];
 };
@@ -110,6 +111,8 @@ static bool put_interval(struct recording *r, struct member *m)
 	r->end.intervals++;
 	r->end.written_pages += m->iv->written_pages;
 	r->estimated |= m->iv->estimated;
+	if (m == r->group.list && !m->iv->ended)
+		r->last = *m->iv;
 	trace_add_cost(&r->end.cost, &m->iv->cost);
 	return !target_changed(&m->target) || r->sink->context(r->out, m);
 }
@@ -182,6 +185,8 @@ static void print_summary(const struct recording *r, FILE *f)
 		"the target\n",
 		human_time(e->cost.scan_ns).text, (unsigned long long)e->cost.n_scans,
 		human_time(e->cost.cpu_ns).text, (unsigned long long)e->cost.faults);
+	if (!r->o.tree)
+		human_untracked(f, &r->last);
 	group_print_refused(&r->group, f);
 }
 

@@ -135,7 +135,7 @@ static json_t *interval_json(pid_t pid, uint64_t base_ns, const struct wprof_int
 	uint64_t start_ns = iv->start_ns > base_ns ? iv->start_ns - base_ns : 0;
 
 	return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:f, s:b, s:o, s:o, s:o, s:o, s:o,"
-			 " s:{s:o, s:o, s:o, s:o}, s:o, s:o}",
+			 " s:o, s:{s:o, s:o, s:o, s:o}, s:o, s:o}",
 			 "type", "interval", "pid", (int)pid, "number", json_u64(iv->number),
 			 "start_ns", json_u64(start_ns), "length_ns", json_u64(iv->length_ns),
 			 "written_pages", json_u64(iv->written_pages), "written_bytes",
@@ -144,7 +144,8 @@ static json_t *interval_json(pid_t pid, uint64_t base_ns, const struct wprof_int
 			 json_u64(iv->armed_pages), "total_vmas", json_u64(iv->n_vmas), "hot_vmas",
 			 json_u64(trace_hot_vmas(iv, hot, n_hot)), "untracked_shared_bytes",
 			 json_u64(iv->untracked_shared_bytes), "untracked_busy_bytes",
-			 json_u64(iv->untracked_busy_bytes), "cost", "scan_ns",
+			 json_u64(iv->untracked_busy_bytes), "untracked_limit_bytes",
+			 json_u64(iv->untracked_limit_bytes), "cost", "scan_ns",
 			 json_u64(iv->cost.scan_ns), "total_ns", json_u64(iv->cost.total_ns),
 			 "n_scans", json_u64(iv->cost.n_scans), "faults", json_u64(iv->cost.faults),
 			 "vmas", written_vmas(iv), "hot", trace_regions_json(hot, n_hot));
