@@ -20,7 +20,7 @@ TEST_CASE(container__cgroup, "The id is found in the paths that the known runtim
 		"1:a:/\n2:b:/kubepods/besteffort/pod9f1c/" ID "\n",
 		"0::/machine.slice/libpod-" ID ".scope/container\n",
 		"0::/docker/" OTHER "/docker/" ID "\n",
-		"0::/crio-" ID,
+		("0::/crio-" ID),
 	};
 	static const char *const without[] = {
 		"",
