@@ -36,7 +36,7 @@ static bool profile_soft(struct kid *k, uint32_t flags)
 	rc = profile_attach(k->pid, k->uffd, &o, &k->w, &why);
 	ATF_CHECK_EQ(-EOPNOTSUPP, rc);
 	ATF_CHECK_EQ(WPROF_NO_KERNEL, why.reason);
-	ATF_CHECK(strstr(why.text, "CONFIG_MEM_SOFT_DIRTY") != NULL);
+	ATF_CHECK_MSG(strstr(why.text, "CONFIG_MEM_SOFT_DIRTY") != NULL, "%s", why.text);
 	k->w = NULL;
 	return false;
 }

@@ -13,7 +13,7 @@
 	ATF_TC_HEAD(name, tc)                           \
 	{                                               \
 		atf_tc_set_md_var(tc, "descr", text);   \
-		atf_tc_set_md_var(tc, "timeout", "30"); \
+		atf_tc_set_md_var(tc, "timeout", "60"); \
 	}                                               \
 	ATF_TC_BODY(name, tc)
 
@@ -619,7 +619,7 @@ CASE(thread__stack_is_named, "The stack of a thread has its type and the thread'
 	}
 	ATF_REQUIRE_EQ((ssize_t)sizeof(fd), read(up[0], &fd, sizeof(fd)));
 	fd = syscall(SYS_pidfd_getfd, syscall(SYS_pidfd_open, pid, 0), fd, 0);
-	ATF_REQUIRE_EQ(0, profile_attach(pid, (int)fd, NULL, &w, &why));
+	ATF_REQUIRE_EQ_MSG(0, profile_attach(pid, (int)fd, NULL, &w, &why), "%s", why.text);
 	for (int i = 0; i < 100 && !found; i++) {
 		ATF_REQUIRE_EQ(0, wprof_sample(w, &iv));
 		for (size_t v = 0; v < iv->n_vmas; v++) {
