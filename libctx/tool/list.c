@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "commands.h"
@@ -112,8 +113,9 @@ static int finish(const struct listing *l)
 	if (l->n_not_permitted && l->json)
 		return record_print(json_pack("{s:i}", "not_permitted", (int)l->n_not_permitted));
 	if (l->n_not_permitted)
-		cli_error("not permitted to look into %u processes; as root there may be more",
-			  l->n_not_permitted);
+		cli_error("not permitted to look into %u process%s%s", l->n_not_permitted,
+			  l->n_not_permitted == 1 ? "" : "es",
+			  geteuid() ? "; as root there may be more" : "");
 	return CLI_DONE;
 }
 
