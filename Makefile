@@ -66,15 +66,18 @@ $B/%.pc: %.pc.in FORCE
 all-tests: all $(tests)
 
 # ---- what people call -------------------------------------------------
-# The first step installs what is missing, so the second make can use it.
+# The first step installs what is missing, so the second make can use it, with a
+# job a processor unless -j says otherwise.
+jobs = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 demo:
 	@./scripts/need build demo
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(jobs) all
 	@./scripts/demo $B
 
 check:
 	@./scripts/need build check $(if $(T)$(filter none,$(K)),,kernels)
-	@$(MAKE) --no-print-directory all-tests
+	@$(MAKE) --no-print-directory $(jobs) all-tests
 	@K='$(K)' ./scripts/check $B $(T)
 
 lint:
