@@ -11,7 +11,7 @@
 #include "why.h"
 
 #define THREADS_MAX 64		      /* that many are looked at */
-#define INSN_NS	    (300 * NS_PER_MS) /* for an exec to come to its end */
+#define INSN_NS	    (2 * NS_PER_S)    /* for an exec to come to its end */
 #define THREAD_NS   (2 * NS_PER_S)    /* for one to stop, or to get to run */
 
 static uint64_t soonest(uint64_t deadline_ns)
