@@ -10,7 +10,7 @@
  *
  * Signals are blocked before the first thread there is, gRPC's own included, and
  * read from a signalfd. At the end of it the profiling is closed, which disarms
- * the target; if anything hangs the process ends all the same after STOP_MS, and
+ * the target; if anything hangs the process ends all the same (--stop-timeout), and
  * the kernel does it.
  */
 #include <errno.h>
@@ -36,8 +36,6 @@
 #include "options.h"
 #include "rights.h"
 #include "rpc.h"
-
-#define STOP_MS 900
 
 static struct options opt;
 static struct listener listeners[LISTEN_MAX];
@@ -93,9 +91,11 @@ static void close_listeners(void)
 static void await_end(void)
 {
 	struct timespec until;
+	uint64_t left_ms = opt.stop_ms - RPC_GRACE_MS; /* rpc_stop() had the rest */
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += (STOP_MS - 300) * 1000000L; /* rpc_stop() had the rest */
+	until.tv_sec += (time_t)(left_ms / 1000);
+	until.tv_nsec += (long)(left_ms % 1000) * 1000000;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&over_lock);

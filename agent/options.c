@@ -17,6 +17,7 @@ enum {
 	OPT_TARGET_PID,
 	OPT_TARGET_COMM,
 	OPT_LOG_LEVEL,
+	OPT_STOP_TIMEOUT,
 };
 
 static const struct argp_option option_list[] = {
@@ -34,6 +35,8 @@ static const struct argp_option option_list[] = {
 	  0 },
 	{ "target-comm", OPT_TARGET_COMM, "NAME", 0, "The same, by the name of its command", 0 },
 	{ "log-level", OPT_LOG_LEVEL, "LEVEL", 0, "debug, info (usual), warn or error", 0 },
+	{ "stop-timeout", OPT_STOP_TIMEOUT, "MS", 0,
+	  "Be gone so long after a SIGTERM at the latest, 400 to 60000; 900 unless given", 0 },
 	{ 0 }
 };
 
@@ -165,6 +168,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_LOG_LEVEL:
 		set_level(state, o, arg);
 		break;
+	case OPT_STOP_TIMEOUT:
+		if (!cli_number(arg, 400, 60000, &o->stop_ms))
+			argp_error(state, "--stop-timeout %s: 400 to 60000", arg);
+		break;
 	case ARGP_KEY_ARG:
 		argp_error(state, "unexpected argument %s", arg);
 		break;
@@ -191,6 +198,7 @@ void options_parse(int argc, char **argv, struct options *o)
 
 	memset(o, 0, sizeof(*o));
 	o->log_level = LOG_LEVEL_INFO;
+	o->stop_ms = 900;
 	argp_err_exit_status = CLI_USAGE;
 	argp_program_version = "wprof-agent " PROCSCOPE_VERSION;
 	argp_parse(&argp, argc, argv, 0, NULL, o);

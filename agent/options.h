@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "log.h"
@@ -24,6 +25,7 @@ struct options {
 	pid_t target_pid;
 	const char *target_comm;
 	enum log_level log_level;
+	uint64_t stop_ms; /* from the signal to the end, at most */
 };
 
 /** options_parse() - or say what is wrong, and exit with 2 */

@@ -24,7 +24,7 @@
  * is closed and none of its batches is out.
  *
  * Shutdown: rpc_stop() ends the streams, tells the server, gives calls in
- * progress GRACE_MS and cancels what is left. TAG_STOP and the last call to be
+ * progress RPC_GRACE_MS and cancels what is left. TAG_STOP and the last call to be
  * freed, in either order, shut the queue down; a batch on a queue that is shut
  * down would be fatal, so calls that other threads still hold are waited for.
  * Should one of them never answer, the caller of rpc_stop() ends the process.
@@ -51,7 +51,6 @@
 #include "rpc.h"
 
 #define PRE_REQUESTED 32    /* outstanding requests of each method */
-#define GRACE_MS      300   /* for calls in progress at the shutdown */
 #define REQUEST_MAX   65536 /* bytes; the largest real request has some hundred */
 #define STREAMS_MAX   256   /* calls at a time on one connection */
 #define NS_PER_MS     1000000u
@@ -434,7 +433,7 @@ void rpc_stop(void)
 	rpc_stream_end(RPC_UNAVAILABLE, "the agent is shutting down");
 	grpc_server_shutdown_and_notify(server, queue, &stop);
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += GRACE_MS * (long)NS_PER_MS;
+	until.tv_nsec += RPC_GRACE_MS * (long)NS_PER_MS;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&stop_lock);

@@ -51,6 +51,7 @@ struct rpc_counts {
 };
 
 #define RPC_METHODS_MAX 16
+#define RPC_GRACE_MS	300 /* what calls in progress are given at the end */
 
 /**
  * rpc_open() - make the server; call once, with all signals blocked that matter

@@ -27,7 +27,8 @@ await()
 # agent_start [OPTION...]: an agent in $agent, once it serves
 agent_start()
 {
-	start agent wprof-agent --listen "$address" "$@"
+	# the time is so long that only what hangs exceeds it, on a busy machine too
+	start agent wprof-agent --listen "$address" --stop-timeout 20000 "$@"
 	agent=$pid
 	await grep -q 'msg="ready"' agent.err
 }

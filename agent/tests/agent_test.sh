@@ -200,7 +200,7 @@ peer_uid_body()
 	atf_check -o inline:'serving\n' $as 12345 ./wprof-ctl health --connect $address
 	atf_check -s exit:1 -e match:'no agent answers' \
 		$as 12346 ./wprof-ctl health --connect $address --timeout 3
-	grep -q 'connection refused.*peer_uid=12346' agent.err || atf_fail "$(cat agent.err)"
+	grep -q 'connection refused.*peer_uid=12346' agent.err || { cat agent.err; atf_fail 'not in the log'; }
 	agent_stop
 }
 
@@ -213,10 +213,10 @@ rights_body()
 	cp "$bin/wprof-agent" .
 	address=unix:$PWD/box/a.sock
 	start agent setpriv --reuid 12345 --clear-groups --inh-caps=-all \
-		./wprof-agent --listen $address
+		./wprof-agent --listen $address --stop-timeout 20000
 	agent=$pid
 	await grep -q 'msg="ready"' agent.err
-	grep -q 'name=CAP_SYS_PTRACE' agent.err || atf_fail "$(cat agent.err)"
+	grep -q 'name=CAP_SYS_PTRACE' agent.err || { cat agent.err; atf_fail 'not in the log'; }
 	grep -q 'NoNewPrivs:[[:space:]]*1' /proc/$agent/status || atf_fail 'it may gain privileges'
 	memwrite_start
 	atf_check -s exit:1 -e match:'profiling cannot begin' \

@@ -73,7 +73,7 @@ shutdown_body()
 	agent_start
 	js shutdown $agent $target
 	wait $agent || atf_fail "the agent ended with $?"
-	grep -q 'msg="ended"' agent.err || atf_fail "$(cat agent.err)"
+	grep -q 'msg="ended"' agent.err || { cat agent.err; atf_fail 'it did not end well'; }
 	kill -0 $target || atf_fail 'the target is gone'
 }
 

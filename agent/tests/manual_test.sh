@@ -1,0 +1,46 @@
+# The manual pages and the completion say all that there is.
+atf_test_case options
+options_head()
+{
+	atf_set descr 'Every option of both programs is in its page and its completion'
+	atf_set timeout 60
+}
+options_body()
+{
+	bin=$(atf_get_srcdir)/../../bin top=$(atf_config_get top)
+	for page in wprof-agent.8 wprof-ctl.1; do
+		name=${page%.*}
+		{ "$bin/$name" --help; [ $name = wprof-agent ] || "$bin/$name" start --help; } |
+			grep -o -- '--[a-z][a-z-]*' | sort -u > options
+		[ $(wc -l < options) -gt 8 ] || atf_fail "$(cat options)"
+		while read -r option; do
+			grep -q "Fl -${option#--}" "$top/man/$page" || atf_fail "$page lacks $option"
+			grep -q -e "$option" "$top/scripts/completion/$name" ||
+				atf_fail "the completion of $name lacks $option"
+		done < options
+	done
+}
+
+atf_test_case commands
+commands_head()
+{
+	atf_set descr 'Every command of wprof-ctl is in its page and its completion'
+	atf_set timeout 30
+}
+commands_body()
+{
+	bin=$(atf_get_srcdir)/../../bin top=$(atf_config_get top)
+	"$bin/wprof-ctl" --help | sed -n 's/^  \([a-z-]*\) .*/\1/p' > commands
+	[ $(wc -l < commands) = 9 ] || atf_fail "$(cat commands)"
+	while read -r command; do
+		grep -q "^\.It Cm.*$command" "$top/man/wprof-ctl.1" || atf_fail "no $command in the page"
+		grep -q "[' ]$command[ ']" "$top/scripts/completion/wprof-ctl" ||
+			atf_fail "no $command in the completion"
+	done < commands
+}
+
+atf_init_test_cases()
+{
+	atf_add_test_case options
+	atf_add_test_case commands
+}
