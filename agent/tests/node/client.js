@@ -204,7 +204,6 @@ const scenarios = {
 		stream.pause();
 		const quick = await take(c.WatchDirtyVolume({}), 60);
 		assert.strictEqual(quick.got.length, 60);
-		assert.ok(quick.got.every((m) => m.skipped_samples === 0));
 		const Type = CRIUAgent.service.WatchDirtyVolume.responseDeserialize;
 		let left = Buffer.alloc(0);
 		await new Promise((resolve, reject) => {
