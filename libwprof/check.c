@@ -324,7 +324,7 @@ static void check_privileges(struct check *c)
 		  unprivileged < 0 ? "the kernel has no such switch"
 		  : unprivileged   ? "on"
 				   : "off: the target's userfaultfd is made for user mode only, "
-				   "which is enough");
+				     "which is enough");
 }
 
 /* ---- the target ---------------------------------------------------------------------- */

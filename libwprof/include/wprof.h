@@ -26,8 +26,8 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define WPROF_API	__attribute__((visibility("default")))
-#define WPROF_CHECKED	__attribute__((warn_unused_result))
+#define WPROF_API     __attribute__((visibility("default")))
+#define WPROF_CHECKED __attribute__((warn_unused_result))
 #else
 #define WPROF_API
 #define WPROF_CHECKED
@@ -40,128 +40,133 @@ extern "C" {
 /** enum wprof_reason - why a function refused or failed */
 enum wprof_reason {
 	WPROF_OK,
-	WPROF_NO_PROCESS,	/* -ESRCH: no such process */
-	WPROF_KERNEL_THREAD,	/* -EINVAL: it has no memory of its own */
-	WPROF_SELF,		/* -EINVAL: the caller's own process */
-	WPROF_TRACED,		/* -EBUSY: another tracer or profiler holds it */
-	WPROF_NOT_PERMITTED,	/* -EPERM: credentials, Yama, or a container */
-	WPROF_SECCOMP,		/* -EACCES: the target's filter forbids it */
-	WPROF_NO_KERNEL,	/* -EOPNOTSUPP: kernel lacks a feature, text names it */
-	WPROF_NO_ARCH,		/* -ENOSYS: no injection for this architecture */
-	WPROF_NO_INJECTOR,	/* -ENOENT: libexec/wprof-inject not found */
-	WPROF_NO_THREAD,	/* -EAGAIN: no thread could be stopped in time */
-	WPROF_ENDED,		/* -ESRCH: the target exited meanwhile */
-	WPROF_EXECED,		/* -ESTALE: the target runs a new program now */
-	WPROF_NOT_ARMED,	/* -EIO: arming had no effect */
-	WPROF_BAD_IMAGE,	/* -EBADMSG: an image is truncated, corrupt or hostile */
-	WPROF_HALF_MADE,	/* -ENODATA: whoever wrote this directory did not finish */
-	WPROF_PUNCHED,		/* -EOPNOTSUPP: page data were punched out (auto-dedup) */
-	WPROF_NEW_FORMAT,	/* -EPROTONOSUPPORT: images of a CRIU newer than known here */
-	WPROF_OUTSIDE,		/* -EXDEV: a link leads out of the images */
-	WPROF_OTHER_CHAIN,	/* -ESTALE: the shipped parent belongs to another chain */
-	WPROF_SYSTEM		/* any other errno */
+	WPROF_NO_PROCESS,    /* -ESRCH: no such process */
+	WPROF_KERNEL_THREAD, /* -EINVAL: it has no memory of its own */
+	WPROF_SELF,	     /* -EINVAL: the caller's own process */
+	WPROF_TRACED,	     /* -EBUSY: another tracer or profiler holds it */
+	WPROF_NOT_PERMITTED, /* -EPERM: credentials, Yama, or a container */
+	WPROF_SECCOMP,	     /* -EACCES: the target's filter forbids it */
+	WPROF_NO_KERNEL,     /* -EOPNOTSUPP: kernel lacks a feature, text names it */
+	WPROF_NO_ARCH,	     /* -ENOSYS: no injection for this architecture */
+	WPROF_NO_INJECTOR,   /* -ENOENT: libexec/wprof-inject not found */
+	WPROF_NO_THREAD,     /* -EAGAIN: no thread could be stopped in time */
+	WPROF_ENDED,	     /* -ESRCH: the target exited meanwhile */
+	WPROF_EXECED,	     /* -ESTALE: the target runs a new program now */
+	WPROF_NOT_ARMED,     /* -EIO: arming had no effect */
+	WPROF_BAD_IMAGE,     /* -EBADMSG: an image is truncated, corrupt or hostile */
+	WPROF_HALF_MADE,     /* -ENODATA: whoever wrote this directory did not finish */
+	WPROF_PUNCHED,	     /* -EOPNOTSUPP: page data were punched out (auto-dedup) */
+	WPROF_NEW_FORMAT,    /* -EPROTONOSUPPORT: images of a CRIU newer than known here */
+	WPROF_OUTSIDE,	     /* -EXDEV: a link leads out of the images */
+	WPROF_OTHER_CHAIN,   /* -ESTALE: the shipped parent belongs to another chain */
+	WPROF_SYSTEM	     /* any other errno */
 };
 
 /** struct wprof_why - the reason in words; optional out-parameter */
 struct wprof_why {
 	enum wprof_reason reason;
-	char text[240];		/* one line: what failed, why, what can be done */
+	char text[240]; /* one line: what failed, why, what can be done */
 };
 
 /* ---- profiling a process -------------------------------------------------- */
 
 enum wprof_arming {
-	WPROF_EXACT,		/* everything is re-armed at each interval */
-	WPROF_SAMPLE		/* hot memory in rotating 2 MiB chunks, 1 in 16 */
+	WPROF_EXACT, /* everything is re-armed at each interval */
+	WPROF_SAMPLE /* hot memory in rotating 2 MiB chunks, 1 in 16 */
 };
 
 /** WPROF_VMA - granularity of heat: whole VMAs, written / all pages */
-#define WPROF_VMA		0u
+#define WPROF_VMA   0u
 /** WPROF_CHUNK - default of the programs: 2 MiB, written / populated pages */
-#define WPROF_CHUNK		(2u << 20)
+#define WPROF_CHUNK (2u << 20)
 
 /** flags of struct wprof_opts */
-#define WPROF_F_SOFT_DIRTY		(1u << 0)	/* read soft-dirty beside, never clear it */
-#define WPROF_F_CLEAR_SOFT_DIRTY	(1u << 1)	/* and clear it: CRIU then loses pages */
-#define WPROF_F_COLLAPSE		(1u << 2)	/* give split huge pages back on close */
+#define WPROF_F_SOFT_DIRTY	 (1u << 0) /* read soft-dirty beside, never clear it */
+#define WPROF_F_CLEAR_SOFT_DIRTY (1u << 1) /* and clear it: CRIU then loses pages */
+#define WPROF_F_COLLAPSE	 (1u << 2) /* give split huge pages back on close */
 
 /** struct wprof_opts - how to profile; all 0: defaults */
 struct wprof_opts {
-	size_t size;			/* sizeof(struct wprof_opts) */
-	uint32_t arming;		/* enum wprof_arming; 0: exact */
-	uint32_t flags;			/* WPROF_F_* */
-	uint64_t granularity_bytes;	/* WPROF_VMA, or a power of two, 64 KiB to 1 GiB */
-	double hot_threshold;		/* 0 < t < 1; 0: 0.3 */
-	uint32_t hot_consecutive;	/* 1 to 10 intervals; 0: 3 */
-	uint32_t window;		/* 1 to 64 intervals; 0: 10 */
-	const char *injector;		/* path of wprof-inject; NULL: where installed */
+	size_t size;		    /* sizeof(struct wprof_opts) */
+	uint32_t arming;	    /* enum wprof_arming; 0: exact */
+	uint32_t flags;		    /* WPROF_F_* */
+	uint64_t granularity_bytes; /* WPROF_VMA, or a power of two, 64 KiB to 1 GiB */
+	double hot_threshold;	    /* 0 < t < 1; 0: 0.3 */
+	uint32_t hot_consecutive;   /* 1 to 10 intervals; 0: 3 */
+	uint32_t window;	    /* 1 to 64 intervals; 0: 10 */
+	const char *injector;	    /* path of wprof-inject; NULL: where installed */
 };
 
 enum wprof_vma_type {
-	WPROF_HEAP, WPROF_STACK, WPROF_ANONYMOUS, WPROF_CODE, WPROF_DATA, WPROF_VDSO
+	WPROF_HEAP,
+	WPROF_STACK,
+	WPROF_ANONYMOUS,
+	WPROF_CODE,
+	WPROF_DATA,
+	WPROF_VDSO
 };
 
 /** flags of struct wprof_vma: what happened to it in this interval */
-#define WPROF_VMA_NEW		(1u << 0)
-#define WPROF_VMA_CHANGED	(1u << 1)	/* grown, shrunk, merged or split */
-#define WPROF_VMA_BUSY		(1u << 2)	/* another userfaultfd owns it: not tracked */
+#define WPROF_VMA_NEW	  (1u << 0)
+#define WPROF_VMA_CHANGED (1u << 1) /* grown, shrunk, merged or split */
+#define WPROF_VMA_BUSY	  (1u << 2) /* another userfaultfd owns it: not tracked */
 
 /** struct wprof_vma - one tracked VMA in one interval */
 struct wprof_vma {
 	uint64_t start, end;
 	enum wprof_vma_type type;
-	uint32_t flags;			/* WPROF_VMA_* */
-	uint64_t written_pages;		/* written, and still populated at the scan */
-	uint64_t populated_pages;	/* cached, at most 10 intervals old */
-	const char *name;		/* as in maps, "[stack:TID]", "" if anonymous */
+	uint32_t flags;		  /* WPROF_VMA_* */
+	uint64_t written_pages;	  /* written, and still populated at the scan */
+	uint64_t populated_pages; /* cached, at most 10 intervals old */
+	const char *name;	  /* as in maps, "[stack:TID]", "" if anonymous */
 };
 
 /** struct wprof_run - consecutive written pages */
 struct wprof_run {
-	uint64_t start;			/* address of the first */
+	uint64_t start; /* address of the first */
 	uint64_t n_pages;
 };
 
 /** struct wprof_cost - what this interval cost */
 struct wprof_cost {
-	uint64_t scan_ns;		/* time spent in PAGEMAP_SCAN */
-	uint64_t total_ns;		/* the whole call */
-	uint64_t n_scans;		/* system calls for scanning */
-	uint64_t faults;		/* faults the arming caused in the target, at most */
+	uint64_t scan_ns;  /* time spent in PAGEMAP_SCAN */
+	uint64_t total_ns; /* the whole call */
+	uint64_t n_scans;  /* system calls for scanning */
+	uint64_t faults;   /* faults the arming caused in the target, at most */
 };
 
 /** struct wprof_interval - all of one interval; lives until the next call */
 struct wprof_interval {
-	uint64_t number;		/* 1, 2, ... */
-	uint64_t start_ns;		/* end of the interval before */
-	uint64_t length_ns;		/* measured */
-	bool ended;			/* the target exited or exec'ed: no more to come */
-	bool estimated;			/* sampled arming: page counts are extrapolated */
-	uint64_t page_bytes;		/* size of a page */
+	uint64_t number;     /* 1, 2, ... */
+	uint64_t start_ns;   /* end of the interval before */
+	uint64_t length_ns;  /* measured */
+	bool ended;	     /* the target exited or exec'ed: no more to come */
+	bool estimated;	     /* sampled arming: page counts are extrapolated */
+	uint64_t page_bytes; /* size of a page */
 	uint64_t written_pages;
-	uint64_t armed_pages;		/* pages that were armed during this interval */
+	uint64_t armed_pages; /* pages that were armed during this interval */
 	uint64_t untracked_shared_bytes;
 	uint64_t untracked_busy_bytes;
-	const struct wprof_vma *vmas;	/* ascending */
+	const struct wprof_vma *vmas; /* ascending */
 	size_t n_vmas;
-	const struct wprof_run *runs;	/* ascending, never adjacent within a VMA */
+	const struct wprof_run *runs; /* ascending, never adjacent within a VMA */
 	size_t n_runs;
 	struct wprof_cost cost;
-	uint64_t soft_dirty_pages;	/* WPROF_F_SOFT_DIRTY: populated and soft-dirty */
+	uint64_t soft_dirty_pages; /* WPROF_F_SOFT_DIRTY: populated and soft-dirty */
 	const struct wprof_run *soft_dirty_runs;
 	size_t n_soft_dirty_runs;
-	uint64_t untracked_limit_bytes;	/* new, left alone: the target has too many VMAs */
+	uint64_t untracked_limit_bytes; /* new, left alone: the target has too many VMAs */
 };
 
 /** struct wprof_region - memory that is hot now; adjacent regions are merged */
 struct wprof_region {
 	uint64_t start, end;
-	double written_ratio;		/* last interval, 0 to 1 */
-	double window_ratio;		/* mean over the window */
-	uint32_t consecutive;		/* intervals in a row above the threshold */
+	double written_ratio; /* last interval, 0 to 1 */
+	double window_ratio;  /* mean over the window */
+	uint32_t consecutive; /* intervals in a row above the threshold */
 	enum wprof_vma_type type;
 	const char *name;
-	uint64_t populated_bytes;	/* how much of it exists; cached, see wprof_vma */
+	uint64_t populated_bytes; /* how much of it exists; cached, see wprof_vma */
 };
 
 /**
@@ -203,8 +208,8 @@ struct wprof;
  * -EIO: arming had no effect, nothing can be measured here;
  * -ENOMEM, -EMFILE or another errno of the system.
  */
-WPROF_API WPROF_CHECKED int wprof_open(pid_t pid, const struct wprof_opts *opts,
-				       struct wprof **out, struct wprof_why *why);
+WPROF_API WPROF_CHECKED int wprof_open(pid_t pid, const struct wprof_opts *opts, struct wprof **out,
+				       struct wprof_why *why);
 
 /**
  * wprof_close() - end the profiling; the target is as it was before
@@ -250,8 +255,7 @@ WPROF_API WPROF_CHECKED int wprof_sample(struct wprof *w, const struct wprof_int
  *
  * Return: 0, or -EINVAL.
  */
-WPROF_API WPROF_CHECKED int wprof_hot(struct wprof *w, const struct wprof_region **out,
-				      size_t *n);
+WPROF_API WPROF_CHECKED int wprof_hot(struct wprof *w, const struct wprof_region **out, size_t *n);
 
 /**
  * wprof_pause() - unregister everything, and keep the session and its history
@@ -293,9 +297,9 @@ WPROF_API const char *wprof_vma_type_name(enum wprof_vma_type type);
 
 /** struct wprof_fact - one row of wprof_check() */
 struct wprof_fact {
-	const char *name;		/* short, stable: "pagemap_scan" */
-	int state;			/* 1 yes, 0 no, -1 not known */
-	bool needed;			/* profiling is impossible without it */
+	const char *name; /* short, stable: "pagemap_scan" */
+	int state;	  /* 1 yes, 0 no, -1 not known */
+	bool needed;	  /* profiling is impossible without it */
 	char reason[200];
 };
 
@@ -406,14 +410,14 @@ WPROF_API WPROF_CHECKED int wprof_ranges_save(const struct wprof_ranges *set, co
 /* ---- arguments for CRIU ----------------------------------------------------- */
 
 /** WPROF_CRIU_INLINE - most ranges given as arguments; more go to a file */
-#define WPROF_CRIU_INLINE	10u
+#define WPROF_CRIU_INLINE 10u
 
 /** struct wprof_criu_opts - what a dump leaves out, and what it takes without parent */
 struct wprof_criu_opts {
-	size_t size;				/* sizeof(struct wprof_criu_opts) */
-	const struct wprof_ranges *hot;		/* hot now; NULL: nothing (a final dump) */
-	const struct wprof_ranges *previous;	/* what the parent dump left out; NULL: none */
-	const struct wprof_range *vmas;		/* round to these; NULL: page exact */
+	size_t size;			     /* sizeof(struct wprof_criu_opts) */
+	const struct wprof_ranges *hot;	     /* hot now; NULL: nothing (a final dump) */
+	const struct wprof_ranges *previous; /* what the parent dump left out; NULL: none */
+	const struct wprof_range *vmas;	     /* round to these; NULL: page exact */
 	size_t n_vmas;
 };
 
@@ -478,49 +482,49 @@ WPROF_API void wprof_criu_args_free(char **args);
  */
 
 /** WPROF_IMAGES_SPARSE - a hole in a pages file is a page of zeros, not a loss */
-#define WPROF_IMAGES_SPARSE	(1u << 0)
+#define WPROF_IMAGES_SPARSE  (1u << 0)
 /** WPROF_IMAGES_NO_SYNC - do not wait for the disk: not crash safe, for tmpfs */
-#define WPROF_IMAGES_NO_SYNC	(1u << 1)
+#define WPROF_IMAGES_NO_SYNC (1u << 1)
 
 /** struct wprof_images_opts - how to open a chain; all 0: defaults */
 struct wprof_images_opts {
-	size_t size;			/* sizeof(struct wprof_images_opts) */
-	uint32_t flags;			/* WPROF_IMAGES_SPARSE */
-	const char *root;		/* a directory above the images which no parent
+	size_t size;	  /* sizeof(struct wprof_images_opts) */
+	uint32_t flags;	  /* WPROF_IMAGES_SPARSE */
+	const char *root; /* a directory above the images which no parent
 					 * link may leave; NULL: two levels up */
 };
 
 enum wprof_images_state {
-	WPROF_IMAGES_PLAIN,		/* as CRIU wrote it */
-	WPROF_IMAGES_WITHHELD,		/* made by wprof_images_withhold() */
-	WPROF_IMAGES_COMPLETE		/* made by wprof_images_complete() */
+	WPROF_IMAGES_PLAIN,    /* as CRIU wrote it */
+	WPROF_IMAGES_WITHHELD, /* made by wprof_images_withhold() */
+	WPROF_IMAGES_COMPLETE  /* made by wprof_images_complete() */
 };
 
 /** struct wprof_images_map - the memory of one process, or one shared memory */
 struct wprof_images_map {
-	uint64_t id;			/* pid in the dump, or id of the shared memory */
+	uint64_t id; /* pid in the dump, or id of the shared memory */
 	bool shared;
-	uint32_t pages_id;		/* its data are in pages-<pages_id>.img */
-	uint32_t layout;		/* 1: up to CRIU 4.1, 2: from 4.2, 0: no entry */
+	uint32_t pages_id; /* its data are in pages-<pages_id>.img */
+	uint32_t layout;   /* 1: up to CRIU 4.1, 2: from 4.2, 0: no entry */
 	uint64_t n_entries;
-	uint64_t present_pages;		/* data are here */
-	uint64_t parent_pages;		/* holes: data are further down the chain */
-	uint64_t lazy_pages;		/* data stayed with a lazy-pages server */
-	uint64_t withheld_pages;	/* left out by wprof_images_withhold() */
+	uint64_t present_pages;	 /* data are here */
+	uint64_t parent_pages;	 /* holes: data are further down the chain */
+	uint64_t lazy_pages;	 /* data stayed with a lazy-pages server */
+	uint64_t withheld_pages; /* left out by wprof_images_withhold() */
 };
 
 /** struct wprof_images_level - one dump of a chain; lives as long as the chain */
 struct wprof_images_level {
 	const char *dir;
-	const char *parent;		/* text of its link; NULL: a first dump */
+	const char *parent; /* text of its link; NULL: a first dump */
 	enum wprof_images_state state;
-	bool pre_dump;			/* cannot be restored: no process tree in it */
-	uint64_t uptime_us;		/* of the machine at the dump; 0: not known */
-	uint64_t pages_bytes;		/* of its pages files */
-	uint64_t other_bytes;		/* of its other files */
-	bool has_stats;			/* CRIU's own figures follow */
+	bool pre_dump;	      /* cannot be restored: no process tree in it */
+	uint64_t uptime_us;   /* of the machine at the dump; 0: not known */
+	uint64_t pages_bytes; /* of its pages files */
+	uint64_t other_bytes; /* of its other files */
+	bool has_stats;	      /* CRIU's own figures follow */
 	uint64_t frozen_us, scanned_pages, written_pages, skipped_pages;
-	const struct wprof_images_map *maps;	/* processes by pid, then shared memory */
+	const struct wprof_images_map *maps; /* processes by pid, then shared memory */
 	size_t n_maps;
 };
 
@@ -562,7 +566,7 @@ WPROF_API WPROF_CHECKED int wprof_images_withheld(const struct wprof_images *ima
 struct wprof_images_lost {
 	const struct wprof_images_map *map;
 	struct wprof_range range;
-	size_t level;			/* where the search ended, 0 the newest */
+	size_t level; /* where the search ended, 0 the newest */
 	const char *reason;
 };
 
@@ -570,9 +574,9 @@ typedef void (*wprof_images_lost_fn)(const struct wprof_images_lost *lost, void 
 
 /** struct wprof_images_verdict - does a chain restore alone? */
 struct wprof_images_verdict {
-	bool restores;			/* a dump, and every page of it resolves */
-	uint64_t lost_pages;		/* in the newest level */
-	uint64_t resolved_pages;	/* holes of the newest level that do resolve */
+	bool restores;		 /* a dump, and every page of it resolves */
+	uint64_t lost_pages;	 /* in the newest level */
+	uint64_t resolved_pages; /* holes of the newest level that do resolve */
 };
 
 /**
@@ -591,30 +595,30 @@ WPROF_API WPROF_CHECKED int wprof_images_verify(const struct wprof_images *image
 
 /** struct wprof_images_hot - what to leave out of one process */
 struct wprof_images_hot {
-	uint64_t id;			/* its pid in the dump; 0: every process */
+	uint64_t id; /* its pid in the dump; 0: every process */
 	const struct wprof_ranges *ranges;
 };
 
 /** struct wprof_images_ship - what to make of which dump */
 struct wprof_images_ship {
-	size_t size;			/* sizeof(struct wprof_images_ship) */
-	uint32_t flags;			/* WPROF_IMAGES_* */
-	const char *full;		/* directory of the dump */
-	const char *ship;		/* directory to make; may exist when empty */
-	const char *parent;		/* its parent link, relative to @ship; NULL: as the
+	size_t size;			    /* sizeof(struct wprof_images_ship) */
+	uint32_t flags;			    /* WPROF_IMAGES_* */
+	const char *full;		    /* directory of the dump */
+	const char *ship;		    /* directory to make; may exist when empty */
+	const char *parent;		    /* its parent link, relative to @ship; NULL: as the
 					 * dump's, a last part named as @full renamed */
-	const char *root;		/* as in struct wprof_images_opts */
-	const struct wprof_images_hot *hot;	/* several for one process are united */
+	const char *root;		    /* as in struct wprof_images_opts */
+	const struct wprof_images_hot *hot; /* several for one process are united */
 	size_t n_hot;
 };
 
 /** struct wprof_images_shipped - what was made */
 struct wprof_images_shipped {
-	uint64_t present_pages;		/* data copied from this dump */
-	uint64_t filled_pages;		/* data copied from below it */
-	uint64_t parent_pages;		/* left to the shipped chain */
+	uint64_t present_pages; /* data copied from this dump */
+	uint64_t filled_pages;	/* data copied from below it */
+	uint64_t parent_pages;	/* left to the shipped chain */
 	uint64_t withheld_pages;
-	uint64_t written_bytes;		/* all files */
+	uint64_t written_bytes; /* all files */
 };
 
 /**

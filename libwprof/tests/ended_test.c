@@ -33,7 +33,8 @@ static void kill_and_linger(const struct target *t, pid_t tid)
 {
 	ATF_REQUIRE_EQ(0, ptrace(PTRACE_SEIZE, tid, NULL, NULL));
 	ATF_REQUIRE_EQ(0, kill(t->pid, SIGKILL));
-	while (*status_of(t->pid, t->pid, "State") != 'Z' || *status_of(t->pid, tid, "State") != 'Z')
+	while (*status_of(t->pid, t->pid, "State") != 'Z' ||
+	       *status_of(t->pid, tid, "State") != 'Z')
 		sched_yield();
 }
 

@@ -223,7 +223,8 @@ INJECT_CASE(forks__no_copy, "Children forked during an injection hold no descrip
 /* ---- exec ------------------------------------------------------------------------- */
 
 /*
- * A shell that replaces itself by itself, all the time: each exec ends the memory we look at and moves the vDSO.
+ * A shell that replaces itself by itself, all the time: each exec ends the memory
+ * we look at and moves the vDSO.
  */
 static void body_execs(struct shared *shared)
 {

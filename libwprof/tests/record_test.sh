@@ -308,6 +308,20 @@ soft_dirty_body()
 	atf_check -s exit:1 grep -q soft_dirty trace
 }
 
+case_with_targets rude_name 'Control characters in the name of a target do not reach the terminal'
+rude_name_body()
+{
+	tools
+	mkfifo never
+	start sh -c 'printf "\033[31mrude" > /proc/$$/comm; echo > ready; read -r x < never'
+	await test -e ready
+	atf_check -o save:out wprof record $pid --interval 20 --duration 0.1
+	atf_check -o match:'^.\[31mrude.? \(pid' cat out
+	wprof hot $pid --interval 20 >> out
+	LC_ALL=C grep -q "$(printf '\033')" out && atf_fail 'an escape character is printed'
+	true
+}
+
 case_with_targets table 'Without a format people get a table, and what it cost'
 table_body()
 {
@@ -328,7 +342,7 @@ atf_init_test_cases()
 {
 	for c in no_such_process kernel_thread traced not_permitted no_such_service \
 		several_services bad_output closed_streams second_profiler command_missing buffer_exact trace_lines interrupted \
-		target_exits command_recorded command_ended command_executes exec_ends csv soft_dirty table; do
+		target_exits command_recorded command_ended command_executes exec_ends csv soft_dirty rude_name table; do
 		atf_add_test_case $c
 	done
 }

@@ -20,9 +20,10 @@ static bool print_json(const struct session *s, const struct options *o)
 			 json_u64(s->last ? elapsed - s->pace.start_ns : 0), "page_bytes",
 			 json_u64(iv->page_bytes), "total_vmas", json_u64(iv->n_vmas), "hot_vmas",
 			 json_u64(trace_hot_vmas(iv, s->hot, s->n_hot)), "hot_bytes",
-			 json_u64(trace_hot_bytes(s->hot, s->n_hot)), "dirty_rate_bytes_per_sec", trace_dirty_rate(iv),
-			 "estimated", iv->estimated, "ended", s->ended, "regions",
-			 trace_regions_json(s->hot, s->n_hot), "cost", trace_cost_json(&s->cost));
+			 json_u64(trace_hot_bytes(s->hot, s->n_hot)), "dirty_rate_bytes_per_sec",
+			 trace_dirty_rate(iv), "estimated", iv->estimated, "ended", s->ended,
+			 "regions", trace_regions_json(s->hot, s->n_hot), "cost",
+			 trace_cost_json(&s->cost));
 	if (!doc || !rest || trace_add_rule(doc, &o->rule) || json_object_update(doc, rest)) {
 		json_decref(doc);
 		doc = NULL;

@@ -158,8 +158,8 @@ void human_region(const struct wprof_region *r, size_t width)
 
 	if (width >= WIDE)
 		printf("0x%-12" PRIx64 " %10s %10s %7s %7s %3" PRIu32 " %-9s %s\n", r->start,
-		       human_bytes((double)(r->end - r->start)).text, populated.text,
-		       written.text, human_percent(r->window_ratio).text, r->consecutive,
+		       human_bytes((double)(r->end - r->start)).text, populated.text, written.text,
+		       human_percent(r->window_ratio).text, r->consecutive,
 		       wprof_vma_type_name(r->type), human_clip(full, width - 67, name));
 	else if (width >= MEDIUM)
 		printf("0x%-12" PRIx64 " %10s %7s %s\n", r->start, populated.text, written.text,

@@ -47,8 +47,7 @@ static void check_target(const struct options *o, struct argp_state *state)
 			   o->takes_command ? ", --service or -- CMD" : " or --service");
 	if (given == 0 && o->needs_target)
 		argp_error(state, "which process? PID%s",
-			   o->takes_command ? ", --service NAME or -- CMD"
-					    : " or --service NAME");
+			   o->takes_command ? ", --service NAME or -- CMD" : " or --service NAME");
 }
 
 static error_t parse_target(int key, char *arg, struct argp_state *state)

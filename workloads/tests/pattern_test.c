@@ -5,7 +5,7 @@
 
 #include "pattern.h"
 
-#define PAGES	1000u
+#define PAGES 1000u
 
 /* How often each page came up in @n steps; every one is within range. */
 static void visit(enum pattern_kind kind, uint64_t seed, unsigned int n, unsigned int *hits)
@@ -74,7 +74,8 @@ ATF_TC_BODY(pattern__same_seed_same_pages, tc)
 ATF_TC(pattern__round_visits_all);
 ATF_TC_HEAD(pattern__round_visits_all, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "One round of sequential visits each page once, of "
+	atf_tc_set_md_var(tc, "descr",
+			  "One round of sequential visits each page once, of "
 			  "stride each page at least once");
 }
 ATF_TC_BODY(pattern__round_visits_all, tc)
@@ -106,7 +107,8 @@ ATF_TC_BODY(pattern__stride_step, tc)
 ATF_TC(pattern__zipf_prefers_low_pages);
 ATF_TC_HEAD(pattern__zipf_prefers_low_pages, tc)
 {
-	atf_tc_set_md_var(tc, "descr", "Zipf gives the first tenth of the pages about two "
+	atf_tc_set_md_var(tc, "descr",
+			  "Zipf gives the first tenth of the pages about two "
 			  "thirds of the writes, uniform a tenth");
 }
 ATF_TC_BODY(pattern__zipf_prefers_low_pages, tc)
