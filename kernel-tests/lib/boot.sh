@@ -58,14 +58,14 @@ guest_options()
 }
 
 # ---- options of a boot, the same for run, shell and check
-cpus=2 memory_mb=1536 la57='' thp='' swap_mb=0 sysctls='' modules='' extras='' limit_s=600 accel=auto tty_mode=''
+cpus=2 memory_mb=1536 la57='' thp='' swap_mb=0 sysctls='' modules='' extras='' limit_s=1800 accel=auto tty_mode=''
 
 guest_options_help='
   --cpus N        processors (2)          --memory MB      memory (1536)
   --la57 off      4-level page tables     --thp MODE       always, madvise or never
   --swap MB       compressed swap space   --sysctl K=V     may be given again
   --modules "M"   kernel modules to load  --with EXTRA     of kernel-tests/extras, again
-  --timeout S     end the guest (600)     --accel A        auto, kvm or tcg
+  --timeout S     end the guest (1800)    --accel A        auto, kvm or tcg
   --build DIR     what to take along (build)'
 
 number() { case $2 in ''|*[!0-9]*) usage "$1 takes a number, not '$2'" ;; esac; }
