@@ -3,6 +3,8 @@
  * and the page of the old vsyscalls.
  */
 #include <linux/rseq.h>
+#include <stdio.h>
+#include <sys/utsname.h>
 
 #include "tests/inject_common.h"
 
@@ -65,6 +67,18 @@ static void body_section(struct shared *shared)
 }
 #endif
 
+#if HAVE_RSEQ_TEST
+/* PTRACE_GET_RSEQ_CONFIGURATION is of Linux 5.13; older ones cannot profile either. */
+static bool kernel_tells_rseq(void)
+{
+	struct utsname u;
+	int major, minor;
+
+	return uname(&u) || sscanf(u.release, "%d.%d", &major, &minor) != 2 || major > 5 ||
+	       minor >= 13;
+}
+#endif
+
 /*
  * Had the injection left the thread inside the section with the kernel's note of
  * it cleared, a signal would not abort it any more: the count would stand still.
@@ -77,6 +91,8 @@ INJECT_CASE(rseq__aborted, "A thread in a restartable sequence leaves by its abo
 
 	if (!__rseq_size)
 		atf_tc_skip("the C library has registered no rseq area");
+	if (!kernel_tells_rseq())
+		atf_tc_skip("this kernel does not tell where a thread's rseq area is");
 	t = target_start(body_section);
 	target_wait(&t, 1);
 	for (int i = 0; i < 30; i++) {
