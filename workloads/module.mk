@@ -2,7 +2,7 @@
 d := workloads
 
 workload-names  := memwrite memory-alloc matmul
-workload-common := $(patsubst %,$B/$d/%.o,workload options pattern truth)
+workload-common := $(patsubst %,$B/$d/%.o,workload run publish options pattern truth)
 workload-bins   := $(workload-names:%=$B/bin/%)
 workload-obj    := $(workload-names:%=$B/$d/%.o) $(workload-common)
 objects         += $(workload-obj)

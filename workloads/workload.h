@@ -61,10 +61,14 @@ void *workload_map(const struct workload *w, uint64_t bytes);
  *
  * @worker is called with its number, 0 to threads - 1, and returns soon after
  * w->stop is set. The context is published when all is ready, so who finds it
- * knows that the memory is there and touched. The ground truth is printed on SIGUSR1 and at the end.
+ * knows that the memory is there and touched. The ground truth is printed on
+ * SIGUSR1 and at the end.
  * Return: the exit code of the program.
  */
 int workload_run(struct workload *w, void (*worker)(struct workload *w, unsigned int number));
+
+/** workload_publish() - publish the process context, or end the program (1) */
+void workload_publish(const struct workload *w);
 
 /** workload_pace() - sleep so that @done_bytes fit the thread's share of the rate */
 void workload_pace(const struct workload *w, uint64_t done_bytes);
