@@ -1,6 +1,7 @@
 /*
- * ctx_storm [ATTEMPTS]: single attempts to read (1,000,000 by default) against a process that updates without a pause. Each
- * context names its number twice: one that disagrees with itself was torn.
+ * ctx_storm [ATTEMPTS]: single attempts to read (1,000,000 by default) against a
+ * process that updates without a pause. Each context names its number twice: one
+ * that disagrees with itself was torn.
  */
 #include <errno.h>
 #include <string.h>

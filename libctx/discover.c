@@ -35,8 +35,9 @@
  *
  * Nothing here trusts a name: each candidate's header is read and checked, and
  * one that fails is passed over. One that is being updated is taken when the
- * search ends without another: it may be what a dead publisher left behind. No answer of the target makes this loop
- * without end: text and windows advance in addresses.
+ * search ends without another: it may be what a dead publisher left behind. No
+ * answer of the target makes this loop without end: text and windows advance in
+ * addresses.
  */
 #include <errno.h>
 #include <stdlib.h>

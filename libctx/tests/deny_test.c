@@ -138,7 +138,8 @@ static void only_seal_flag(void)
 	CHILD_REQUIRE(pub_is_published("a"));
 }
 
-CASE(memfd__seal_flag_required, "A sandbox that wants MFD_NOEXEC_SEAL gets it where the kernel knows it")
+CASE(memfd__seal_flag_required,
+     "A sandbox that wants MFD_NOEXEC_SEAL gets it where the kernel knows it")
 {
 	ATF_CHECK_EQ(pub_child(only_seal_flag), 0);
 }

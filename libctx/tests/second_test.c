@@ -178,7 +178,8 @@ static void cancelled(void)
 	CHILD_REQUIRE(pub_service("c") == 0);
 }
 
-CASE(foreign__cancellation, "No call of the publisher is a cancellation point, whatever it looks at")
+CASE(foreign__cancellation,
+     "No call of the publisher is a cancellation point, whatever it looks at")
 {
 	struct ctx_header zero;
 

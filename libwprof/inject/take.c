@@ -10,9 +10,9 @@
 #include "inject/take.h"
 #include "why.h"
 
-#define THREADS_MAX 64		      /* that many are looked at */
-#define INSN_NS	    (2 * NS_PER_S)    /* for an exec to come to its end */
-#define THREAD_NS   (2 * NS_PER_S)    /* for one to stop, or to get to run */
+#define THREADS_MAX 64		   /* that many are looked at */
+#define INSN_NS	    (2 * NS_PER_S) /* for an exec to come to its end */
+#define THREAD_NS   (2 * NS_PER_S) /* for one to stop, or to get to run */
 
 static uint64_t soonest(uint64_t deadline_ns)
 {
