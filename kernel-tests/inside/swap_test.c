@@ -5,18 +5,9 @@
  */
 #include "../../libwprof/tests/kid.h"
 
-#define CASE(name, text)                                \
-	ATF_TC(name);                                   \
-	ATF_TC_HEAD(name, tc)                           \
-	{                                               \
-		atf_tc_set_md_var(tc, "descr", text);   \
-		atf_tc_set_md_var(tc, "timeout", "60"); \
-	}                                               \
-	ATF_TC_BODY(name, tc)
-
-#define AT    0x200000000l
-#define LEN   (2 * MIB)
-#define PAGES ((long)(LEN / PAGE))
+#define AT	0x200000000l
+#define LEN	(2 * MIB)
+#define N_PAGES ((long)(LEN / PAGE))
 
 static long swapped_pages(const struct kid *k)
 {
@@ -30,7 +21,7 @@ static long swapped_pages(const struct kid *k)
 	ATF_REQUIRE_EQ((ssize_t)sizeof(entries),
 		       pread(fd, entries, sizeof(entries), AT / (long)PAGE * 8));
 	close(fd);
-	for (long i = 0; i < PAGES; i++)
+	for (long i = 0; i < N_PAGES; i++)
 		n += entries[i] >> 62 & 1;
 	return n;
 }
@@ -38,9 +29,9 @@ static long swapped_pages(const struct kid *k)
 /* swap_out() - all of it; the kernel may pass over pages that it just looked at */
 static void swap_out(const struct kid *k)
 {
-	for (int i = 0; i < 50 && swapped_pages(k) < PAGES; i++)
+	for (int i = 0; i < 50 && swapped_pages(k) < N_PAGES; i++)
 		ATF_REQUIRE_EQ(0, kid_call(k, madvise, AT, (long)LEN, MADV_PAGEOUT));
-	ATF_REQUIRE_EQ_MSG(PAGES, swapped_pages(k), "%ld pages swapped", swapped_pages(k));
+	ATF_REQUIRE_EQ_MSG(N_PAGES, swapped_pages(k), "%ld pages swapped", swapped_pages(k));
 }
 
 static uint64_t written(struct kid *k)
@@ -56,12 +47,12 @@ static void start(struct kid *k)
 	kid_start(k);
 	kid_mmap_at(k, AT, LEN, PROT_READ | PROT_WRITE, KID_ANON | MAP_FIXED);
 	kid_call(k, madvise, AT, (long)LEN, MADV_NOHUGEPAGE);
-	kid_write(k, AT, PAGES);
+	kid_write(k, AT, N_PAGES);
 	kid_profile(k, NULL);
 	ATF_REQUIRE_EQ(0, written(k));
 }
 
-CASE(swap__is_no_write, "Pages that are swapped out and read back in were not written")
+CASE_WITHIN("60", swap__is_no_write, "Pages that are swapped out and read back in were not written")
 {
 	struct kid k;
 
@@ -69,13 +60,13 @@ CASE(swap__is_no_write, "Pages that are swapped out and read back in were not wr
 	start(&k);
 	swap_out(&k);
 	ATF_CHECK_EQ(0, written(&k));
-	kid_pages(&k, KID_READ, AT, PAGES, 1);
+	kid_pages(&k, KID_READ, AT, N_PAGES, 1);
 	ATF_CHECK_EQ(0, swapped_pages(&k));
 	ATF_CHECK_EQ(0, written(&k));
 	kid_end(&k);
 }
 
-CASE(swap__armed_pages_stay_armed, "Exactly the writes to swapped pages are seen")
+CASE_WITHIN("60", swap__armed_pages_stay_armed, "Exactly the writes to swapped pages are seen")
 {
 	struct kid k;
 
@@ -84,13 +75,13 @@ CASE(swap__armed_pages_stay_armed, "Exactly the writes to swapped pages are seen
 	swap_out(&k);
 	kid_pages(&k, KID_WRITE, AT, 10, 7);
 	ATF_CHECK_EQ(10, written(&k));
-	kid_write(&k, AT, PAGES);
-	ATF_CHECK_EQ((uint64_t)PAGES, written(&k));
+	kid_write(&k, AT, N_PAGES);
+	ATF_CHECK_EQ((uint64_t)N_PAGES, written(&k));
 	ATF_CHECK_EQ(0, written(&k));
 	kid_end(&k);
 }
 
-CASE(swap__written_pages_stay_written, "What is written and then swapped out is seen")
+CASE_WITHIN("60", swap__written_pages_stay_written, "What is written and then swapped out is seen")
 {
 	struct kid k;
 
@@ -106,7 +97,7 @@ CASE(swap__written_pages_stay_written, "What is written and then swapped out is 
 	kid_end(&k);
 }
 
-CASE(swap__new_session, "A session that begins while all is swapped out arms it")
+CASE_WITHIN("60", swap__new_session, "A session that begins while all is swapped out arms it")
 {
 	struct kid k;
 
@@ -114,7 +105,7 @@ CASE(swap__new_session, "A session that begins while all is swapped out arms it"
 	kid_start(&k);
 	kid_mmap_at(&k, AT, LEN, PROT_READ | PROT_WRITE, KID_ANON | MAP_FIXED);
 	kid_call(&k, madvise, AT, (long)LEN, MADV_NOHUGEPAGE);
-	kid_write(&k, AT, PAGES);
+	kid_write(&k, AT, N_PAGES);
 	swap_out(&k);
 	kid_profile(&k, NULL);
 	ATF_CHECK_EQ(0, written(&k));

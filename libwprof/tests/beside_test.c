@@ -1,15 +1,6 @@
 /* Soft-dirty read beside, and huge pages given back. */
 #include "kid.h"
 
-#define CASE(name, text)                                \
-	ATF_TC(name);                                   \
-	ATF_TC_HEAD(name, tc)                           \
-	{                                               \
-		atf_tc_set_md_var(tc, "descr", text);   \
-		atf_tc_set_md_var(tc, "timeout", "30"); \
-	}                                               \
-	ATF_TC_BODY(name, tc)
-
 static bool soft_dirty_here(void)
 {
 	struct wprof_fact facts[40];

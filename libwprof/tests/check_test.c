@@ -1,5 +1,4 @@
 /* What wprof_check() tells, and the options wprof_open() refuses. */
-#include <atf-c.h>
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -9,15 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "case.h"
 #include "profile.h"
-
-#define CASE(name, text)                              \
-	ATF_TC(name);                                 \
-	ATF_TC_HEAD(name, tc)                         \
-	{                                             \
-		atf_tc_set_md_var(tc, "descr", text); \
-	}                                             \
-	ATF_TC_BODY(name, tc)
 
 static struct wprof_fact facts[40];
 

@@ -3,15 +3,6 @@
 
 #include "kid.h"
 
-#define CASE(name, text)                                \
-	ATF_TC(name);                                   \
-	ATF_TC_HEAD(name, tc)                           \
-	{                                               \
-		atf_tc_set_md_var(tc, "descr", text);   \
-		atf_tc_set_md_var(tc, "timeout", "30"); \
-	}                                               \
-	ATF_TC_BODY(name, tc)
-
 static int n_descriptors(void)
 {
 	DIR *dir = opendir("/proc/self/fd");

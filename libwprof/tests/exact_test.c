@@ -275,31 +275,25 @@ static void run(const atf_tc_t *tc, enum track_way way, unsigned int vec_len)
 	free(m);
 }
 
-#define CASE(name, text)                                                    \
-	ATF_TC(name);                                                       \
-	ATF_TC_HEAD(name, tc)                                               \
-	{                                                                   \
-		atf_tc_set_md_var(tc, "descr", text);                       \
-		atf_tc_set_md_var(tc, "timeout", soak(tc) ? "1800" : "60"); \
-	}                                                                   \
-	ATF_TC_BODY(name, tc)
+#define SOAK_CASE(name, text) CASE_WITHIN(soak(tc) ? "1800" : "60", name, text)
 
-CASE(random__two_phases, "Random operations: two phases report exactly the pages written")
+SOAK_CASE(random__two_phases, "Random operations: two phases report exactly the pages written")
 {
 	run(tc, TRACK_TWO_PHASES, SCAN_VEC);
 }
 
-CASE(random__one_filter, "Random operations: the single filter reports exactly the pages written")
+SOAK_CASE(random__one_filter,
+	  "Random operations: the single filter reports exactly the pages written")
 {
 	run(tc, TRACK_ONE_FILTER, SCAN_VEC);
 }
 
-CASE(random__as_chosen, "Random operations: whatever way is chosen, the pages are the same")
+SOAK_CASE(random__as_chosen, "Random operations: whatever way is chosen, the pages are the same")
 {
 	run(tc, TRACK_CHOOSE, SCAN_VEC);
 }
 
-CASE(random__small_vector, "Random operations, four regions a call: no tail is lost")
+SOAK_CASE(random__small_vector, "Random operations, four regions a call: no tail is lost")
 {
 	run(tc, TRACK_TWO_PHASES, 4);
 }
@@ -441,12 +435,13 @@ static void race_run(const atf_tc_t *tc, enum track_way way)
 	kid_end(&k);
 }
 
-CASE(race__two_phases, "Writers race the scan: each write is in its interval or the next")
+SOAK_CASE(race__two_phases, "Writers race the scan: each write is in its interval or the next")
 {
 	race_run(tc, TRACK_TWO_PHASES);
 }
 
-CASE(race__one_filter, "Writers race the single filter: each write is in its interval or the next")
+SOAK_CASE(race__one_filter,
+	  "Writers race the single filter: each write is in its interval or the next")
 {
 	race_run(tc, TRACK_ONE_FILTER);
 }

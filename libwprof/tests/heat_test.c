@@ -2,23 +2,15 @@
  * The rules of heat on made-up traces: no process is profiled here, so this
  * cannot show that the counts which reach the rules are right.
  */
-#include <atf-c.h>
 #include <errno.h>
 #include <string.h>
 
+#include "case.h"
 #include "heat.h"
 
 #define PAGE 4096ul
 #define MIB  (1ul << 20)
 #define BASE (1ul << 30)
-
-#define CASE(name, text)                              \
-	ATF_TC(name);                                 \
-	ATF_TC_HEAD(name, tc)                         \
-	{                                             \
-		atf_tc_set_md_var(tc, "descr", text); \
-	}                                             \
-	ATF_TC_BODY(name, tc)
 
 static const struct heat_params vma_params = {
 	.granularity = WPROF_VMA,

@@ -9,7 +9,6 @@
 #ifndef KID_H
 #define KID_H
 
-#include <atf-c.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -24,9 +23,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "case.h"
 #include "profile.h"
 
 #define PAGE	 4096ul
+#define PAGES(n) ((long)(n) * (long)PAGE)
 #define MIB	 (1ul << 20)
 #define KID_ANON (MAP_PRIVATE | MAP_ANONYMOUS)
 
@@ -272,5 +273,18 @@ static inline void kid_invariants(const struct kid *k)
 	if (!iv->estimated)
 		ATF_REQUIRE_EQ(in_runs, iv->written_pages);
 }
+
+/* A case with a kid of its own, in k */
+#define KID_CASE(name, text)                  \
+	static void name##_of(struct kid *k); \
+	CASE_WITHIN("60", name, text)         \
+	{                                     \
+		struct kid kid;               \
+                                              \
+		kid_start(&kid);              \
+		name##_of(&kid);              \
+		kid_end(&kid);                \
+	}                                     \
+	static void name##_of(struct kid *k)
 
 #endif

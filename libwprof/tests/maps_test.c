@@ -1,5 +1,4 @@
 /* The parser of /proc/PID/maps: lines as kernels write them, and broken ones. */
-#include <atf-c.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,16 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "case.h"
 #include "maps.h"
-
-#define CASE(name, text)                                \
-	ATF_TC(name);                                   \
-	ATF_TC_HEAD(name, tc)                           \
-	{                                               \
-		atf_tc_set_md_var(tc, "descr", text);   \
-		atf_tc_set_md_var(tc, "timeout", "30"); \
-	}                                               \
-	ATF_TC_BODY(name, tc)
 
 static int parse(const char *text, struct maps_entry *e)
 {

@@ -4,15 +4,6 @@
  */
 #include "kid.h"
 
-#define CASE(name, text)                                \
-	ATF_TC(name);                                   \
-	ATF_TC_HEAD(name, tc)                           \
-	{                                               \
-		atf_tc_set_md_var(tc, "descr", text);   \
-		atf_tc_set_md_var(tc, "timeout", "60"); \
-	}                                               \
-	ATF_TC_BODY(name, tc)
-
 #define HOT	  0x200000000000l
 #define HOT_LEN	  (32 * 2 * MIB)
 #define HOT_PAGES ((long)(HOT_LEN / PAGE))
@@ -77,7 +68,8 @@ static long armed_pages(const struct kid *k)
 	return n;
 }
 
-CASE(unmapped__hot_memory_that_goes, "Hot memory that is unmapped is estimated no more")
+CASE_WITHIN("60", unmapped__hot_memory_that_goes,
+	    "Hot memory that is unmapped is estimated no more")
 {
 	struct kid k;
 
@@ -91,7 +83,8 @@ CASE(unmapped__hot_memory_that_goes, "Hot memory that is unmapped is estimated n
 	kid_end(&k);
 }
 
-CASE(replaced__hot_memory_mapped_anew, "Hot memory replaced by other memory is read exactly")
+CASE_WITHIN("60", replaced__hot_memory_mapped_anew,
+	    "Hot memory replaced by other memory is read exactly")
 {
 	struct kid k;
 
@@ -107,7 +100,8 @@ CASE(replaced__hot_memory_mapped_anew, "Hot memory replaced by other memory is r
 	kid_end(&k);
 }
 
-CASE(exact__never_estimates, "With exact arming the same memory is armed as a whole each time")
+CASE_WITHIN("60", exact__never_estimates,
+	    "With exact arming the same memory is armed as a whole each time")
 {
 	struct wprof_opts exact = sampled;
 	struct kid k;
@@ -124,7 +118,8 @@ CASE(exact__never_estimates, "With exact arming the same memory is armed as a wh
 	kid_end(&k);
 }
 
-CASE(hot__armed_in_turns, "Of hot memory one unit in sixteen is armed, each in its turn")
+CASE_WITHIN("60", hot__armed_in_turns,
+	    "Of hot memory one unit in sixteen is armed, each in its turn")
 {
 	struct kid k;
 
@@ -142,7 +137,8 @@ CASE(hot__armed_in_turns, "Of hot memory one unit in sixteen is armed, each in i
 	kid_end(&k);
 }
 
-CASE(hot__steady_writes_are_exact, "Where as much is written each time the estimate is the truth")
+CASE_WITHIN("60", hot__steady_writes_are_exact,
+	    "Where as much is written each time the estimate is the truth")
 {
 	struct kid k;
 
@@ -156,7 +152,7 @@ CASE(hot__steady_writes_are_exact, "Where as much is written each time the estim
 	kid_end(&k);
 }
 
-CASE(cold__exact_beside_hot, "What is not hot is counted page for page beside what is")
+CASE_WITHIN("60", cold__exact_beside_hot, "What is not hot is counted page for page beside what is")
 {
 	struct kid k;
 	long p = HOT + (long)HOT_LEN;
@@ -176,7 +172,8 @@ CASE(cold__exact_beside_hot, "What is not hot is counted page for page beside wh
 	kid_end(&k);
 }
 
-CASE(cooled__noticed_and_exact_again, "Memory that is hot no more is noticed in sixteen intervals")
+CASE_WITHIN("60", cooled__noticed_and_exact_again,
+	    "Memory that is hot no more is noticed in sixteen intervals")
 {
 	struct kid k;
 
@@ -194,7 +191,8 @@ CASE(cooled__noticed_and_exact_again, "Memory that is hot no more is noticed in 
 	kid_end(&k);
 }
 
-CASE(pause__all_armed_after_resume, "After a pause everything is armed, and becomes sampled again")
+CASE_WITHIN("60", pause__all_armed_after_resume,
+	    "After a pause everything is armed, and becomes sampled again")
 {
 	struct kid k;
 
@@ -211,7 +209,8 @@ CASE(pause__all_armed_after_resume, "After a pause everything is armed, and beco
 	kid_end(&k);
 }
 
-CASE(split__hot_memory_with_borders, "Hot memory cut into many VMAs is estimated as a whole")
+CASE_WITHIN("60", split__hot_memory_with_borders,
+	    "Hot memory cut into many VMAs is estimated as a whole")
 {
 	struct kid k;
 

@@ -3,7 +3,6 @@
  * results, and what the design this one follows got wrong (its verification
  * scan, its unregister call, walk_end, unregistered memory).
  */
-#include <atf-c.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,19 +12,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "case.h"
 #include "arm.h"
 #include "maps.h"
 
 #define PAGE 4096ul
-
-#define CASE(name, text)                                \
-	ATF_TC(name);                                   \
-	ATF_TC_HEAD(name, tc)                           \
-	{                                               \
-		atf_tc_set_md_var(tc, "descr", text);   \
-		atf_tc_set_md_var(tc, "timeout", "30"); \
-	}                                               \
-	ATF_TC_BODY(name, tc)
 
 struct bed {
 	int uffd;
