@@ -201,7 +201,7 @@ static bool scene(unsigned long mib, const char *name, uint64_t hot, uint64_t of
 		  long *base_kib)
 {
 	struct wprof_ranges *set = hot_ranges(mib << 8, hot, of);
-	double copy[ROUNDS_MAX], mine[ROUNDS_MAX], ratio;
+	double copy[ROUNDS_MAX] = { 0 }, mine[ROUNDS_MAX] = { 0 }, ratio;
 	long kib = 0, ignored;
 	bool good;
 

@@ -107,7 +107,7 @@ static void map_message(struct kit_map *map, const uint8_t *m, size_t len)
 void kit_map_begin(struct kit_map *map, const char *dir, const char *name, unsigned int pages_id,
 		   int layout)
 {
-	uint8_t m[16];
+	uint8_t m[16] = { 0 };
 
 	memset(map, 0, sizeof(*map));
 	snprintf(map->dir, sizeof(map->dir), "%s", dir);

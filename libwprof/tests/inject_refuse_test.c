@@ -529,7 +529,7 @@ INJECT_CASE(dispatch__kept, "A target with system call user dispatch sees no SIG
 /* a restored or hardened process may have no vDSO */
 static void body_no_vdso(struct shared *shared)
 {
-	unsigned long start, end;
+	unsigned long start = 0, end = 0;
 	char line[512];
 	FILE *f = fopen("/proc/self/maps", "re");
 

@@ -258,7 +258,7 @@ ATF_TC_BODY(round__takes_every_touched_vma_whole, tc)
 		size_t n = random_vmas(vmas, first, last);
 
 		for (size_t v = 0; v < n; v++)
-			if (memchr(m.in + first[v], true, last[v] - first[v]))
+			if (memchr(m.in + first[v], 1, last[v] - first[v]))
 				memset(want.in + first[v], true, last[v] - first[v]);
 		ATF_REQUIRE_EQ(wprof_ranges_round(set, vmas, n), 0);
 		require_equal(set, &want);
