@@ -82,6 +82,7 @@ check:
 
 lint:
 	@./scripts/need build lint
+	@$(MAKE) --no-print-directory $(jobs) all
 	@./scripts/lint $B
 
 asan:
