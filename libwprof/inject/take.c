@@ -89,6 +89,19 @@ static bool take_is_over(pid_t pid, pid_t tid)
 	return facts_read(pid, tid, &facts) || facts.state == 'Z' || facts.state == 'X';
 }
 
+/*
+ * A pidfd of the thread rather than of its process, where the kernel has it: a
+ * leader that has exited has no descriptors any more, its threads do.
+ */
+static int take_pidfd(pid_t pid, pid_t tid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	return fd < 0 ? -errno : fd;
+}
+
 /* 0, -ESRCH: none of these are left, -EAGAIN or a refusal in @why */
 static int take_one_of(pid_t pid, const struct thread *threads, int n, uint64_t insn,
 		       struct tracee *t, uint64_t deadline_ns, struct wprof_why *why)
@@ -103,9 +116,11 @@ static int take_one_of(pid_t pid, const struct thread *threads, int n, uint64_t 
 		t->insn = insn;
 		t->suspend_seccomp = threads[i].seccomp != 0;
 		t->by_syscall = threads[i].trap_busy;
+		t->pidfd = take_pidfd(pid, t->tid);
 		err = tracee_stop(t, soonest(deadline_ns));
 		if (!err)
 			return 0;
+		tracee_forget(t);
 		if (err == -ETIMEDOUT)
 			slow++;
 		else if (err == -ESTALE)
@@ -166,19 +181,6 @@ int take_thread(pid_t pid, struct tracee *t, uint64_t deadline_ns, struct wprof_
 
 /* ---- the two calls ---------------------------------------------------------------- */
 
-/*
- * A pidfd of the thread rather than of its process, where the kernel has it: a
- * leader that has exited has no descriptors any more, its threads do.
- */
-static int take_pidfd(const struct tracee *t)
-{
-	int fd = (int)syscall(SYS_pidfd_open, t->tid, PIDFD_THREAD);
-
-	if (fd < 0 && errno == EINVAL)
-		fd = (int)syscall(SYS_pidfd_open, t->pid, 0);
-	return fd < 0 ? -errno : fd;
-}
-
 /* Another thread may have closed it and opened something else meanwhile. */
 static bool take_is_same(pid_t pid, int number, int fd)
 {
@@ -199,12 +201,12 @@ static int take_create(struct tracee *t, uint64_t deadline_ns, long *number)
 }
 
 /* ours from here on; no deadline: with the descriptor there, it must go again */
-static int take_copy(struct tracee *t, int pidfd, int number, int *uffd)
+static int take_copy(struct tracee *t, int number, int *uffd)
 {
 	long ret;
 	int err;
 
-	*uffd = (int)syscall(SYS_pidfd_getfd, pidfd, number, 0);
+	*uffd = (int)syscall(SYS_pidfd_getfd, t->pidfd, number, 0);
 	err = *uffd < 0 ? -errno : 0;
 	if (!err && !take_is_same(t->tid, number, *uffd))
 		return 0;
@@ -256,12 +258,14 @@ static int take_ended(pid_t pid, struct wprof_why *why)
 }
 
 /* with the thread stopped; *uffd >= 0 on success only */
-static int take_stopped(struct tracee *t, int pidfd, int *uffd, int *number, uint64_t deadline_ns,
+static int take_stopped(struct tracee *t, int *uffd, int *number, uint64_t deadline_ns,
 			struct wprof_why *why)
 {
 	long ret = 0;
 	int err;
 
+	if (t->pidfd < 0)
+		return take_not_copied(t->pid, t->pidfd, why);
 	err = take_create(t, soonest(deadline_ns), &ret);
 	if (err == -ETIMEDOUT)
 		return why_set(why, WPROF_NO_THREAD,
@@ -272,7 +276,7 @@ static int take_stopped(struct tracee *t, int pidfd, int *uffd, int *number, uin
 	if (ret < 0)
 		return take_refused(t->pid, (int)ret, why);
 	*number = (int)ret;
-	err = take_copy(t, pidfd, *number, uffd);
+	err = take_copy(t, *number, uffd);
 	return err && err != -ESRCH ? take_not_copied(t->pid, err, why) : err;
 }
 
@@ -289,7 +293,6 @@ int take_uffd(pid_t pid, int *uffd, int *number, uint64_t deadline_ns, struct in
 	      struct wprof_why *why)
 {
 	struct tracee t;
-	int pidfd;
 	int gone;
 	int err;
 
@@ -297,15 +300,9 @@ int take_uffd(pid_t pid, int *uffd, int *number, uint64_t deadline_ns, struct in
 	err = take_thread(pid, &t, deadline_ns, why);
 	if (err)
 		return err;
-	pidfd = take_pidfd(&t);
-	if (pidfd < 0)
-		err = take_not_copied(pid, pidfd, why);
-	else
-		err = take_stopped(&t, pidfd, uffd, number, deadline_ns, why);
+	err = take_stopped(&t, uffd, number, deadline_ns, why);
 	gone = tracee_let_go(&t);
 	take_stats(&t, stats);
-	if (pidfd >= 0)
-		close(pidfd);
 	if (err == -ESRCH || (!err && gone))
 		err = take_ended(pid, why);
 	if (err && *uffd >= 0) {

@@ -12,14 +12,16 @@
 #include "arch/arch.h"
 #include "uapi.h"
 
-/** struct tracee - a thread in our hands; all 0 but @pid to @by_syscall */
+/** struct tracee - a thread in our hands; all 0 but @pid to @pidfd */
 struct tracee {
 	pid_t pid;
 	pid_t tid;
 	uint64_t insn; /* address of arch_insn in its memory */
 	bool suspend_seccomp;
 	bool by_syscall; /* stop at system calls: SIGTRAP is in use */
+	int pidfd;	 /* of it, opened before it is stopped; 0: none, or -errno */
 
+	bool foreign;		    /* not a thread of @pid */
 	bool rewound;		    /* its call is restarted by hand */
 	bool group_stopped;	    /* it was stopped before we came */
 	bool changed;		    /* its registers are not its own */
@@ -76,6 +78,11 @@ int tracee_poll(struct tracee *t);
  * been made.
  */
 int tracee_call(struct tracee *t, long nr, long arg, uint64_t deadline_ns, long *result);
+
+/**
+ * tracee_forget() - close the pidfd of a thread that is not in our hands
+ */
+void tracee_forget(struct tracee *t);
 
 /**
  * tracee_let_go() - give it back its state and let it run on
