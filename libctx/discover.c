@@ -7,9 +7,11 @@
  * PROCMAP_QUERY costs 0.7 us a call, but one call walks over everything that
  * does not fit its filter, at about half the price of the text. So:
  *
- * 1. Read the text of the first DISCOVER_HEAD mappings. Nearly every process
- *    ends here, and a context that was mapped last into a full address space
- *    (mmap allocates downward) is found here too.
+ * 1. Read the text of the first DISCOVER_HEAD mappings, so many that the 50 us
+ *    step 2 begins with add no more than a tenth. Nearly every process ends
+ *    here, and a context that was mapped last into a full address space (mmap
+ *    allocates downward) is found here too. Most lines are only searched for what every name of a context
+ *    has: to take each apart costs half as much as to read it.
  * 2. A context that was mapped early lies near the upper end of the mmap area.
  *    That end is found by bisection: "is there a mapping between x and the
  *    stack" is monotone in x. From it windows go downward, each four times as
@@ -54,6 +56,7 @@
 #define QUERIES_UNFILTERED 300
 #define WINDOW_BYTES	   (1ull << 20) /* the first one */
 #define ADDRESS_END	   (1ull << 57) /* no user memory beyond */
+#define ADDRESS_USUAL	   (1ull << 47) /* no memory beyond without asking for it */
 #define ABOVE_STACK_MAX	   8		/* vdso and its data pages */
 
 #ifndef PR_SET_VMA
@@ -76,7 +79,8 @@ struct discovery {
 	char text[TEXT_BYTES];
 	size_t text_at, text_len;
 	bool text_ended;
-	uint64_t text_end_address; /* all below has been looked at */
+	const char *last; /* the last line that text_line() gave */
+	size_t last_len;
 };
 
 int discover_check(const struct ctx_header *header, bool accept_version_1)
@@ -143,8 +147,8 @@ static int text_line(struct discovery *d, const char **line, size_t *len)
 		int rc;
 
 		if (end) {
-			*line = from;
-			*len = (size_t)(end - from) + 1;
+			*line = d->last = from;
+			*len = d->last_len = (size_t)(end - from) + 1;
 			d->text_at += *len;
 			return 0;
 		}
@@ -154,6 +158,21 @@ static int text_line(struct discovery *d, const char **line, size_t *len)
 	}
 	*len = 0;
 	return 0;
+}
+
+/* All below has been looked at; valid until more of the text is read. */
+static uint64_t text_end_address(const struct discovery *d)
+{
+	struct maps_line line;
+
+	return d->last && maps_parse(d->last, d->last_len - 1, &line) ? line.end : 0;
+}
+
+/* Can it have a name of ours? The kernel ends a line without a name by a blank. */
+static bool may_be_named(const char *line, size_t len)
+{
+	return len >= 2 && line[len - 2] != ' ' &&
+	       memmem(line, len, CTX_NAME, sizeof(CTX_NAME) - 1);
 }
 
 /* Go through the text up to line @until; with @first stop at a valid one. */
@@ -168,9 +187,8 @@ static int text_scan(struct discovery *d, uint64_t until, bool first)
 		if (rc || !len)
 			return rc;
 		d->n_lines++;
-		if (!maps_parse(line, len - 1, &mapping))
+		if (!may_be_named(line, len) || !maps_parse(line, len - 1, &mapping))
 			continue;
-		d->text_end_address = mapping.end;
 		rc = look_at(d, &mapping);
 		if (rc)
 			return rc;
@@ -202,37 +220,44 @@ static int query(struct discovery *d, uint64_t address, uint64_t flags, bool wit
 	return 0;
 }
 
-/* Go on from the last page of what was found, if that is a step forward. */
-static uint64_t last_page(const struct discovery *d, const struct procmap_query *q, uint64_t middle,
-			  uint64_t high)
+/* The mapping at or next above @address, if it begins below @limit: else -ENOENT. */
+static int query_next(struct discovery *d, uint64_t address, uint64_t limit,
+		      struct procmap_query *q)
 {
-	uint64_t last = q->vma_end - d->page_bytes;
+	int rc = query(d, address, 0, false, q);
 
-	return last > middle && last < high ? last : middle;
+	return rc == 0 && q->vma_start >= limit ? -ENOENT : rc;
 }
 
-/* The highest mapping that begins below @limit: -ENOENT when above @floor there is none. */
+/*
+ * The highest mapping that begins below @limit: -ENOENT when above @floor there is
+ * none. By bisection, but after each step upward the very next mapping is asked
+ * for: mostly there is none, and that ends it. Both ends only move inward.
+ */
 static int query_below(struct discovery *d, uint64_t floor, uint64_t limit, struct procmap_query *q)
 {
-	uint64_t low = floor, high = limit;
-	int rc;
+	uint64_t low = floor, high = limit, best = limit;
+	uint64_t at = limit - d->page_bytes; /* often one ends where the next begins */
 
-	while (high - low > d->page_bytes) {
-		uint64_t middle = low + (high - low) / 2;
+	while (low < high) {
+		bool next = at == low;
+		int rc = query_next(d, at, limit, q);
 
-		middle -= middle % d->page_bytes;
-		if (middle <= low)
-			middle = low + d->page_bytes;
-		rc = query(d, middle, 0, false, q);
 		if (rc && rc != -ENOENT)
 			return rc;
-		if (rc == -ENOENT || q->vma_start >= limit)
-			high = middle;
-		else
-			low = last_page(d, q, middle, high);
+		if (rc == 0) {
+			best = q->vma_start;
+			low = q->vma_end;
+		} else if (next) {
+			break;
+		} else {
+			high = at;
+		}
+		at = low;
+		if (rc || next)
+			at += (high - low) / 2 / d->page_bytes * d->page_bytes;
 	}
-	rc = query(d, low, 0, true, q);
-	return rc == 0 && q->vma_start >= limit ? -ENOENT : rc;
+	return best == limit ? -ENOENT : query(d, best, 0, true, q);
 }
 
 /* The end of the mappings below the stack: an address to start windows from. */
@@ -243,6 +268,8 @@ static int upper_end(struct discovery *d, uint64_t floor, uint64_t *end)
 	bool stack = false;
 
 	*end = floor;
+	if (floor < ADDRESS_USUAL && query(d, ADDRESS_USUAL, 0, false, &q) == -ENOENT)
+		limit = ADDRESS_USUAL;
 	for (unsigned int i = 0; i < ABOVE_STACK_MAX; i++) {
 		int rc = query_below(d, floor, limit, &q);
 
@@ -345,7 +372,7 @@ static int scan_tail(struct discovery *d, uint64_t text_until)
 	if (!d->opts->text_only) {
 		names = kernel_names();
 		d->unfiltered = names ? QUERIES_UNFILTERED : 0;
-		rc = windows_scan(d, d->text_end_address, &all);
+		rc = windows_scan(d, text_end_address(d), &all);
 		/* what this kernel cannot answer is read as text */
 		if (rc == -EPERM || rc == -ESRCH || rc == -ENOMEM)
 			return rc;
@@ -412,7 +439,7 @@ int discover(struct target *t, const struct discover_opts *opts, uint64_t *addre
 	memset(d, 0, offsetof(struct discovery, name));
 	d->text_at = d->text_len = 0;
 	d->text_ended = false;
-	d->text_end_address = 0;
+	d->last = NULL;
 	d->target = t;
 	d->opts = opts;
 	d->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);

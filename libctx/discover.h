@@ -27,7 +27,7 @@ struct discover_opts {
 int discover(struct target *t, const struct discover_opts *opts, uint64_t *address);
 
 /** DISCOVER_HEAD - mappings read as text before any query is made */
-#define DISCOVER_HEAD 1000
+#define DISCOVER_HEAD 1200
 
 /** discover_check() - 0, -EBADMSG (wrong signature) or -EPROTONOSUPPORT */
 int discover_check(const struct ctx_header *header, bool accept_version_1);

@@ -331,7 +331,7 @@ static void publish_two(int step, void *arg)
 	publish_here();
 	map_many(N_MANY, false);
 	publish_here();
-	map_many(1100, true); /* out of the part that is read as text */
+	map_many(DISCOVER_HEAD + 100, true); /* out of the part that is read as text */
 }
 
 TEST_CASE(many__two_contexts, "Of two valid contexts the same one is taken by queries and by text")
