@@ -182,6 +182,19 @@ static inline void payload_string(struct bytes *b, const char *key, const char *
 	wrap(b, 1);
 }
 
+/* A scene that publishes at each step: service.name is "hand". */
+static inline void publish_by_hand(int step, void *arg)
+{
+	static struct ctx_header *h;
+	static struct bytes b;
+
+	(void)arg;
+	if (!h)
+		h = craft_mapping(PAGE);
+	payload_string(&b, "service.name", "hand");
+	craft_header(h, b.data, (uint32_t)b.len, 1000 + (uint64_t)step);
+}
+
 /* ---- in the parent ---------------------------------------------------------- */
 
 static inline bool has_string(const struct pctx_context *c, const char *key, const char *value)
