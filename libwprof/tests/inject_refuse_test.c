@@ -102,6 +102,29 @@ static struct attempt *attempt_in_child(const atf_tc_t *tc, pid_t pid, void (*pr
 	return a;
 }
 
+/* A target that does @body is refused to a child that @prepare changed, and runs on */
+static void refused_to(const atf_tc_t *tc, void (*prepare)(void), void (*body)(struct shared *),
+		       int err, enum wprof_reason reason, const char *says)
+{
+	struct target t = target_start(body);
+
+	target_wait(&t, 1);
+	attempt_check(attempt_in_child(tc, t.pid, prepare), err, reason, says);
+	ATF_CHECK_EQ(0, count_uffds(t.pid));
+	target_finish(&t);
+}
+
+/* A target that does @body is injected into so many times, and ends well */
+static void injected_into(void (*body)(struct shared *), int times)
+{
+	struct target t = target_start(body);
+
+	target_wait(&t, 1);
+	for (int i = 0; i < times; i++)
+		inject_ok(&t);
+	target_finish(&t);
+}
+
 /* ---- tracers ------------------------------------------------------------------------ */
 
 INJECT_CASE(traced__named, "A target that is traced already is refused, and its tracer named")
@@ -167,12 +190,7 @@ INJECT_CASE(thread__named, "The number of a thread is refused, and its process n
 
 INJECT_CASE(user__other, "Without rights, a process of another user is refused")
 {
-	struct target t = target_start(body_spin);
-
-	target_wait(&t, 1);
-	attempt_check(attempt_in_child(tc, t.pid, become_nobody), -EPERM, WPROF_NOT_PERMITTED,
-		      "belongs to user 0");
-	target_finish(&t);
+	refused_to(tc, become_nobody, body_spin, -EPERM, WPROF_NOT_PERMITTED, "belongs to user 0");
 }
 
 static void body_nobody(struct shared *shared)
@@ -184,11 +202,7 @@ static void body_nobody(struct shared *shared)
 /* vm.unprivileged_userfaultfd = 0 forbids it unless UFFD_USER_MODE_ONLY is given */
 INJECT_CASE(user__unprivileged_target, "A target without rights of its own is injected into")
 {
-	struct target t = target_start(body_nobody);
-
-	target_wait(&t, 1);
-	inject_ok(&t);
-	target_finish(&t);
+	injected_into(body_nobody, 1);
 }
 
 INJECT_CASE(user__same, "Without rights, a process of the same user is injected into")
@@ -221,6 +235,11 @@ INJECT_CASE(user__not_dumpable, "A target that forbids tracing is refused withou
 
 /* ---- seccomp ------------------------------------------------------------------------- */
 
+/* Install @code on this process; needs CAP_SYS_ADMIN or no_new_privs */
+#define FILTER(code)                                                    \
+	CHILD_REQUIRE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, \
+			       &(struct sock_fprog){ sizeof(code) / sizeof(*(code)), code }))
+
 /* what a container's profile does, only harder: these calls kill */
 static void seccomp_kill_ours(void)
 {
@@ -231,10 +250,9 @@ static void seccomp_kill_ours(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog prog = { sizeof(code) / sizeof(*code), code };
 
 	CHILD_REQUIRE(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-	CHILD_REQUIRE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog));
+	FILTER(code);
 }
 
 static void body_filtered(struct shared *shared)
@@ -290,31 +308,21 @@ static void body_filtered_nobody(struct shared *shared)
 
 INJECT_CASE(seccomp__no_rights, "Without CAP_SYS_ADMIN, a filtered target is refused")
 {
-	struct target t = target_start(body_filtered_nobody);
-
-	target_wait(&t, 1);
-	attempt_check(attempt_in_child(tc, t.pid, become_nobody), -EACCES, WPROF_SECCOMP,
-		      "CAP_SYS_ADMIN");
-	target_finish(&t);
+	refused_to(tc, become_nobody, body_filtered_nobody, -EACCES, WPROF_SECCOMP,
+		   "CAP_SYS_ADMIN");
 }
 
 /* any filter on the tracer will do: this one allows everything */
 static void filter_self(void)
 {
 	struct sock_filter code[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
-	struct sock_fprog prog = { 1, code };
 
-	CHILD_REQUIRE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog));
+	FILTER(code);
 }
 
 INJECT_CASE(seccomp__filtered_tracer, "A tracer with a filter cannot suspend another's: refused")
 {
-	struct target t = target_start(body_filtered);
-
-	target_wait(&t, 1);
-	attempt_check(attempt_in_child(tc, t.pid, filter_self), -EACCES, WPROF_SECCOMP,
-		      "has a filter itself");
-	target_finish(&t);
+	refused_to(tc, filter_self, body_filtered, -EACCES, WPROF_SECCOMP, "has a filter itself");
 }
 
 /* Docker's default profile: pidfd_getfd answers EPERM */
@@ -326,20 +334,13 @@ static void forbid_getfd(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog prog = { sizeof(code) / sizeof(*code), code };
 
-	CHILD_REQUIRE(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog));
+	FILTER(code);
 }
 
 INJECT_CASE(seccomp__no_getfd, "Without pidfd_getfd the target is left as it was, and it says why")
 {
-	struct target t = target_start(body_spin);
-
-	target_wait(&t, 1);
-	attempt_check(attempt_in_child(tc, t.pid, forbid_getfd), -EPERM, WPROF_NOT_PERMITTED,
-		      "pidfd_getfd");
-	ATF_CHECK_EQ(0, count_uffds(t.pid));
-	target_finish(&t);
+	refused_to(tc, forbid_getfd, body_spin, -EPERM, WPROF_NOT_PERMITTED, "pidfd_getfd");
 }
 
 /* ---- namespaces ----------------------------------------------------------------------- */
@@ -518,12 +519,7 @@ static void body_dispatch(struct shared *shared)
 
 INJECT_CASE(dispatch__kept, "A target with system call user dispatch sees no SIGSYS and keeps it")
 {
-	struct target t = target_start(body_dispatch);
-
-	target_wait(&t, 1);
-	for (int i = 0; i < 5; i++)
-		inject_ok(&t);
-	target_finish(&t);
+	injected_into(body_dispatch, 5);
 }
 
 /* a restored or hardened process may have no vDSO */
@@ -545,11 +541,7 @@ static void body_no_vdso(struct shared *shared)
 
 INJECT_CASE(vdso__unmapped, "Without a vDSO another syscall instruction is found")
 {
-	struct target t = target_start(body_no_vdso);
-
-	target_wait(&t, 1);
-	inject_ok(&t);
-	target_finish(&t);
+	injected_into(body_no_vdso, 1);
 }
 
 ATF_TP_ADD_TCS(tp)
