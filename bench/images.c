@@ -90,7 +90,7 @@ static void make_dump(uint64_t pages)
 	if (img_out_open(out, dir, "inventory.img", 0644))
 		die("inventory.img");
 	img_out_magic(out, magic, 1);
-	memcpy(img_out_message(out, 2), "\x08\x01", 2);
+	memcpy(img_out_message(out, 2), (const uint8_t[]){ 0x08, 0x01 }, 2);
 	if (img_out_close(out) || img_out_open(out, dir, "pagemap-1.img", 0644))
 		die("pagemap-1.img");
 	pm_out_head(out, 1);

@@ -185,8 +185,11 @@ static int cmp_u64(const void *a, const void *b)
 
 static double median_us(uint64_t *values, int n)
 {
+	uint64_t middle_ns;
+
 	qsort(values, (size_t)n, sizeof(*values), cmp_u64);
-	return (double)values[n / 2] / 1000;
+	middle_ns = values[n / 2];
+	return (double)middle_ns / 1000;
 }
 
 static void inject_measure(pid_t pid, struct inject_stats *stats)

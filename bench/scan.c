@@ -225,8 +225,11 @@ static int compare(const void *a, const void *b)
 
 static double median_us(uint64_t *v)
 {
+	uint64_t middle_ns;
+
 	qsort(v, REPS, sizeof(*v), compare);
-	return (double)v[REPS / 2] / 1000;
+	middle_ns = v[REPS / 2];
+	return (double)middle_ns / 1000;
 }
 
 /* ---- the table ------------------------------------------------------------------------- */
@@ -293,6 +296,7 @@ int main(int argc, char **argv)
 
 		if (!b || mib < 1 || mib > 1u << 20) {
 			fprintf(stderr, "usage: scan [MIB...]\n");
+			free(b);
 			return 2;
 		}
 		child_start(b, mib * 256);

@@ -5,7 +5,7 @@
  */
 #include "../../libwprof/tests/kid.h"
 
-#define AT	0x200000000l
+#define AT	0x200000000L
 #define LEN	(2 * MIB)
 #define N_PAGES ((long)(LEN / PAGE))
 

@@ -27,7 +27,7 @@ TEST_CASE(container__cgroup, "The id is found in the paths that the known runtim
 		"\n",
 		"0::/\n",
 		"0::/user.slice/user-1000.slice/session-3.scope\n",
-		"0::/docker/" ID "0\n", /* 65 digits */
+		("0::/docker/" ID "0\n"), /* 65 digits */
 		"0::/docker/0123456789abcdef\n",
 	};
 	char id[CONTAINER_ID_LEN + 1];

@@ -122,6 +122,7 @@ static inline struct ctx_header *craft_mapping(size_t len)
 static inline void craft_header(struct ctx_header *h, const void *payload, uint32_t size,
 				uint64_t at_ns)
 {
+	CHILD_REQUIRE(h);
 	memcpy(h->signature, CTX_SIGNATURE, CTX_SIGNATURE_SIZE);
 	h->version = CTX_VERSION;
 	h->payload_size = size;

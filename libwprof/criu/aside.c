@@ -116,7 +116,8 @@ static int aside_names(struct aside *aside, const char *path, struct wprof_why *
 	aside->name = strdup(slash ? slash + 1 : text);
 	if (!aside->name || asprintf(&aside->partial, "%s.partial", aside->name) < 0) {
 		aside->partial = NULL;
-		return why_system(why, -ENOMEM, "%s", path);
+		why_system(why, -ENOMEM, "%s", path);
+		return -ENOMEM;
 	}
 	if (!*aside->name || !strcmp(aside->name, ".") || !strcmp(aside->name, ".."))
 		return why_system(why, -EINVAL, "%s: not a name for a new directory", path);
@@ -309,7 +310,7 @@ int aside_commit(struct aside *aside, bool replace, struct wprof_why *why)
 void aside_close(struct aside *aside)
 {
 	/* errors here leave what the next run clears away */
-	if (aside->fd >= 0) {
+	if (aside->fd >= 0 && aside->partial) {
 		if (!clear_dir(aside->fd))
 			(void)!unlinkat(aside->above, aside->partial, AT_REMOVEDIR);
 		close(aside->fd);

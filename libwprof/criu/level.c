@@ -93,7 +93,7 @@ int level_walk(int from, const char *dir, const char *link, unsigned int *depth,
 		return why_set(why, WPROF_OUTSIDE,
 			       "%s: the parent link %s is not relative: the chain could not move",
 			       dir, link);
-	strcpy(text, link);
+	memcpy(text, link, strlen(link) + 1);
 	at = openat(from, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (part = strtok_r(text, "/", &save); part && at >= 0;
 	     part = strtok_r(NULL, "/", &save)) {

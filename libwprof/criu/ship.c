@@ -149,7 +149,7 @@ static int parent_link(const struct ship *ship, char **out, struct wprof_why *wh
 static int check_parent(struct ship *ship, struct wprof_why *why)
 {
 	const struct level *full = &ship->full.level[1];
-	struct record record;
+	struct record record = { 0 };
 	struct files files;
 	uint64_t want, have;
 	int rc;

@@ -122,7 +122,7 @@ static void split_and_close(uint32_t flags, long *before, long *split, long *aft
 {
 	struct wprof_opts o = { .size = sizeof(o), .flags = flags };
 	struct kid k;
-	long p = 0x280000000000l;
+	long p = 0x280000000000L;
 
 	kid_start(&k);
 	kid_mmap_at(&k, p, 8 * MIB, PROT_READ | PROT_WRITE, KID_ANON | MAP_FIXED);

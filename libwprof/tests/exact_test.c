@@ -16,7 +16,7 @@
 
 #include "kid.h"
 
-#define ARENA	    0x300000000000l
+#define ARENA	    0x300000000000L
 #define ARENA_PAGES 2048
 #define MAX_SPAN    160
 

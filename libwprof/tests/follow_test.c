@@ -562,9 +562,9 @@ KID_CASE(arena__hundred_gib_reserved, "A reserved arena of 100 GiB is tracked, n
 	long p = kid_mmap_at(k, 0, len, RW, KID_ANON | MAP_NORESERVE);
 
 	kid_call(k, madvise, p, (long)len, MADV_NOHUGEPAGE);
-	kid_pages(k, KID_WRITE, p, 50, (2l << 30) / (long)PAGE);
+	kid_pages(k, KID_WRITE, p, 50, (2L << 30) / (long)PAGE);
 	kid_profile(k, NULL);
-	kid_pages(k, KID_WRITE, p + PAGES(1), 40, (2l << 30) / (long)PAGE);
+	kid_pages(k, KID_WRITE, p + PAGES(1), 40, (2L << 30) / (long)PAGE);
 	kid_sample(k);
 	kid_invariants(k);
 	ATF_CHECK_EQ(40, kid_written(k, p, len));

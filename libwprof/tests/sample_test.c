@@ -4,7 +4,7 @@
  */
 #include "kid.h"
 
-#define HOT	  0x200000000000l
+#define HOT	  0x200000000000L
 #define HOT_LEN	  (32 * 2 * MIB)
 #define HOT_PAGES ((long)(HOT_LEN / PAGE))
 
