@@ -8,7 +8,10 @@ $(bench-programs:%=%.o): mod-cppflags = -Ilibwprof -Ilibctx
 
 $(bench-programs): %: %.o $B/libwprof/internal.a $B/libctx/internal.a
 	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ \
-		$$($(PKG_CONFIG) --libs libprotobuf-c) -lpthread -lm
+		$$($(PKG_CONFIG) --libs libprotobuf-c) $(bench-libs) -lpthread -lm
+
+# the one that has a gRPC server and client of its own
+$B/$d/agent: bench-libs = -lgrpc -lgpr
 
 all-bench: all $(bench-programs)
 
