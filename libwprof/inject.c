@@ -234,7 +234,7 @@ static int inject_run(const char *path, pid_t pid, int *uffd, struct inject_stat
 {
 	struct inject_reply reply = { 0 };
 	int sock[2];
-	pid_t child;
+	pid_t child = -1;
 	int err;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock))

@@ -256,6 +256,7 @@ static int sample_keep(struct sample *s, struct unit *u, size_t *old, const stru
 		u->written = sample_runs(runs, run, u->start, u->end, page_bytes);
 	}
 	u->armed = u->was_armed;
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): v is there where n is not 0 */
 	while (*old < s->now.n && s->now.v[*old].end <= u->end)
 		++*old;
 	return sample_add(&s->next, u);

@@ -86,6 +86,7 @@ static void runs_add(struct runs *runs, uint64_t start, uint64_t n_pages, unsign
 		last->n_pages += n_pages;
 		return;
 	}
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the caller made room */
 	runs->v[runs->n++] = (struct wprof_run){ start, n_pages };
 }
 

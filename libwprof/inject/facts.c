@@ -34,6 +34,7 @@ static ssize_t facts_slurp(const char *path, char *buf, size_t size)
 	int err;
 	int fd;
 
+	*buf = '\0';
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;

@@ -158,7 +158,7 @@ int take_thread(pid_t pid, struct tracee *t, uint64_t deadline_ns, struct wprof_
 {
 	const uint64_t patience_ns = clock_ns() + INSN_NS;
 	struct thread threads[THREADS_MAX];
-	uint64_t insn;
+	uint64_t insn = 0;
 	int err;
 	int n;
 

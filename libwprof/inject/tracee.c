@@ -179,7 +179,7 @@ static int peek(pid_t tid, uint64_t addr, uint64_t *value)
 /* Where is the thread to go on that has to leave its critical section? */
 static uint64_t rseq_ip(pid_t tid, uint64_t ip)
 {
-	uint64_t section, start, length, abort_ip;
+	uint64_t section = 0, start = 0, length = 0, abort_ip = 0;
 	struct uapi_ptrace_rseq conf;
 
 	if (ptrace(UAPI_PTRACE_GET_RSEQ, tid, sizeof(conf), &conf) <= 0)
@@ -254,7 +254,7 @@ static int tracee_remember(struct tracee *t)
 /* 1: it is in the stop we asked for; signals before that are passed on */
 static int tracee_poll_trap(struct tracee *t)
 {
-	struct stop stop;
+	struct stop stop = { 0 };
 	int ret;
 
 	ret = stop_poll(t->tid, WNOWAIT, &stop);
@@ -379,7 +379,7 @@ static int step_stopped(struct tracee *t, const struct stop *stop, struct arch_r
 
 static int step_once(struct tracee *t, uint64_t deadline_ns, struct arch_regs *regs)
 {
-	struct stop stop;
+	struct stop stop = { 0 };
 	int err;
 
 	err = tracee_resume(t, PTRACE_SINGLESTEP);
@@ -395,7 +395,7 @@ static int step_once(struct tracee *t, uint64_t deadline_ns, struct arch_regs *r
 static int syscall_once(struct tracee *t, int *entered, uint64_t deadline_ns,
 			struct arch_regs *regs)
 {
-	struct stop stop;
+	struct stop stop = { 0 };
 	int err;
 
 	err = tracee_resume(t, PTRACE_SYSCALL);
@@ -417,7 +417,7 @@ static int syscall_once(struct tracee *t, int *entered, uint64_t deadline_ns,
  */
 static int tracee_give_up(struct tracee *t, struct arch_regs *regs)
 {
-	struct stop stop;
+	struct stop stop = { 0 };
 	int ret;
 
 	ret = trace(PTRACE_INTERRUPT, t->tid, 0, 0);
@@ -483,7 +483,7 @@ int tracee_call(struct tracee *t, long nr, long arg, uint64_t deadline_ns, long 
 /* Only a stop on the way back to user space is followed by a restart. */
 static int tracee_leave_call(struct tracee *t)
 {
-	struct stop stop;
+	struct stop stop = { 0 };
 	int err;
 
 	err = trace(PTRACE_INTERRUPT, t->tid, 0, 0);
