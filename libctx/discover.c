@@ -10,8 +10,9 @@
  * 1. Read the text of the first DISCOVER_HEAD mappings, so many that the 50 us
  *    step 2 begins with add no more than a tenth. Nearly every process ends
  *    here, and a context that was mapped last into a full address space (mmap
- *    allocates downward) is found here too. Most lines are only searched for what every name of a context
- *    has: to take each apart costs half as much as to read it.
+ *    allocates downward) is found here too. Most lines are only searched for what
+ *    every name of a context has: to take each apart costs half as much as to
+ *    read it.
  * 2. A context that was mapped early lies near the upper end of the mmap area.
  *    That end is found by bisection: "is there a mapping between x and the
  *    stack" is monotone in x. From it windows go downward, each four times as

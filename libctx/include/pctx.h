@@ -11,7 +11,9 @@
  * with their own size: fill it with sizeof; fields beyond it take their
  * defaults, and bytes this library does not know must be zero (-E2BIG).
  * Strings are UTF-8 without NUL, their length given apart, never NUL-terminated
- * unless said so.
+ * unless said so. Where a function does not say otherwise it is MT-Safe as long
+ * as no other thread uses the same object, not AS-Safe, and the child of a
+ * fork() may call it on what it inherited.
  */
 #ifndef PCTX_H
 #define PCTX_H
@@ -450,7 +452,7 @@ PCTX_API const struct pctx_attr *pctx_context_find(const struct pctx_context *co
 
 /* ---- both ---------------------------------------------------------------- */
 
-/** pctx_version() - of the library that is loaded, as "1.2.3" */
+/** pctx_version() - of the library that is loaded, as "1.2.3". MT-Safe, AS-Safe. */
 PCTX_API const char *pctx_version(void);
 
 #ifdef __cplusplus

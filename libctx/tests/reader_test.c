@@ -28,6 +28,7 @@ static void publish_life(int step, void *arg)
 		       : step == 1 ? "second"
 				   : "third");
 	if (step == 2) {
+		CHILD_REQUIRE(h);
 		h->published_at_ns = 0;
 		CHILD_REQUIRE(munmap(h, PAGE) == 0);
 		return;

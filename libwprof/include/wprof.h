@@ -11,7 +11,10 @@
  * with their own size: fill it with sizeof; fields beyond it take their
  * defaults, and bytes this library does not know must be zero (-E2BIG).
  * Ranges are half open, [start, end), page aligned, in bytes. Times are
- * CLOCK_MONOTONIC nanoseconds unless said otherwise.
+ * CLOCK_MONOTONIC nanoseconds unless said otherwise. Where a function, or the
+ * head of its group, does not say otherwise it is MT-Safe as long as no other
+ * thread uses the same object, not AS-Safe, and the child of a fork() may call
+ * it on what it inherited.
  */
 #ifndef WPROF_H
 #define WPROF_H
@@ -658,6 +661,7 @@ WPROF_API WPROF_CHECKED int wprof_images_complete(const struct wprof_images_ship
 						  struct wprof_images_shipped *shipped,
 						  struct wprof_why *why);
 
+/** wprof_version() - of the library that is loaded, as "1.2.3". MT-Safe, AS-Safe. */
 WPROF_API const char *wprof_version(void);
 
 #ifdef __cplusplus
