@@ -199,6 +199,7 @@ void options_parse(int argc, char **argv, struct options *o)
 	memset(o, 0, sizeof(*o));
 	o->log_level = LOG_LEVEL_INFO;
 	o->stop_ms = 900;
+	cli_begin();
 	argp_err_exit_status = CLI_USAGE;
 	argp_program_version = "wprof-agent " PROCSCOPE_VERSION;
 	argp_parse(&argp, argc, argv, 0, NULL, o);

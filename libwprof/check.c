@@ -14,6 +14,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -329,9 +330,26 @@ static void check_privileges(struct check *c)
 
 /* ---- the target ---------------------------------------------------------------------- */
 
+/*
+ * Reading one byte asks the kernel what tracing would ask: the user, the user
+ * namespace, whether the target is dumpable, and Yama. Looking is allowed to more.
+ */
+static void check_attach(struct check *c, uint64_t address)
+{
+	char byte;
+	struct iovec local = { &byte, 1 }, remote = { (void *)(uintptr_t)address, 1 };
+	bool denied = process_vm_readv(c->pid, &local, 1, &remote, 1, 0) < 0 &&
+		      (errno == EPERM || errno == EACCES);
+
+	check_add(c, "target_tracing", !denied, true,
+		  denied ? "this process may not trace it (Yama, another user namespace, or it is "
+			   "not dumpable): run as root"
+			 : "this process may trace it");
+}
+
 static void check_access(struct check *c)
 {
-	struct maps_entry e;
+	struct maps_entry e = { 0 };
 	struct track *t = malloc(sizeof(*t));
 	int rc = t ? track_open(t, c->pid) : -ENOMEM;
 	bool memory = !rc && maps_next(t->maps, &e) > 0;
@@ -351,12 +369,35 @@ static void check_access(struct check *c)
 		check_add(c, "target_memory", memory, true,
 			  memory ? "it has memory of its own"
 				 : "no memory of its own: a kernel thread, or it has exited");
+	if (memory)
+		check_attach(c, e.start);
+}
+
+/* Injection suspends a filter; that the kernel can do it shows only when it does. */
+static void check_seccomp(struct check *c)
+{
+	long long seccomp = check_status(c->pid, "Seccomp", 10);
+	bool admin = check_cap(CAP_SYS_ADMIN_BIT);
+	bool filtered = check_status(getpid(), "Seccomp", 10) > 0;
+
+	if (seccomp <= 0)
+		check_add(c, "target_seccomp", 1, false, "it has no seccomp filter");
+	else if (admin && !filtered)
+		check_add(c, "target_seccomp", -1, false,
+			  "it is filtered (mode %lld): its filter is suspended for two calls, "
+			  "where the kernel has CONFIG_CHECKPOINT_RESTORE",
+			  seccomp);
+	else
+		check_add(c, "target_seccomp", 0, true,
+			  "it is filtered (mode %lld), and suspending that %s", seccomp,
+			  admin ? "is refused to a process with a filter: run from outside its "
+				  "container"
+				: "takes CAP_SYS_ADMIN: run as root on the host");
 }
 
 static void check_target(struct check *c)
 {
 	long long tracer = check_status(c->pid, "TracerPid", 10);
-	long long seccomp = check_status(c->pid, "Seccomp", 10);
 	bool self = c->pid == getpid();
 
 	if (tracer < 0) {
@@ -370,11 +411,7 @@ static void check_target(struct check *c)
 		  tracer ? "process %lld traces it: end that one first"
 			 : "no other tracer holds it",
 		  tracer);
-	check_add(c, "target_seccomp", seccomp <= 0 ? 1 : -1, false,
-		  seccomp <= 0 ? "it has no seccomp filter"
-			       : "it is filtered (mode %lld): the filter has to be suspended, see "
-				 "seccomp_suspend",
-		  seccomp);
+	check_seccomp(c);
 }
 
 int wprof_check(pid_t pid, struct wprof_fact *facts, size_t *n)

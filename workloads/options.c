@@ -6,8 +6,6 @@
 #include "cli.h"
 #include "options.h"
 
-const char *argp_program_version = "procscope " PROCSCOPE_VERSION;
-
 enum {
 	KEY_RATE = 256,
 	KEY_LIMIT,
@@ -115,5 +113,7 @@ void options_parse(struct workload *w, int argc, char **argv)
 
 	cli_begin();
 	argp_err_exit_status = CLI_USAGE;
+	/* defined here it would be hidden from the C library */
+	argp_program_version = "procscope " PROCSCOPE_VERSION;
 	argp_parse(&argp, argc, argv, 0, NULL, w);
 }

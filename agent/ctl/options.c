@@ -193,6 +193,7 @@ const struct ctl_command *ctl_parse(int argc, char **argv, struct ctl *ctl)
 	struct parsing p = { .ctl = ctl };
 	struct argp argp = { option_list, parse, NULL, NULL, NULL, NULL, NULL };
 
+	cli_begin();
 	argp_err_exit_status = CLI_USAGE;
 	argp_program_version = "wprof-ctl " PROCSCOPE_VERSION;
 	if (argc < 2) {

@@ -1,12 +1,43 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
+
+/* At exit, whoever called it, argp for --help included: was all of it written? */
+static void output_check(int status, void *arg)
+{
+	int err;
+
+	(void)arg;
+	errno = 0;
+	err = fflush(stdout) || ferror(stdout);
+	if (!err || status)
+		return;
+	cli_error("standard output cannot be written: %s", strerror(errno ? errno : EIO));
+	_exit(CLI_FAILED);
+}
+
+static void ignore(int sig)
+{
+	(void)sig;
+}
+
+/* Handled rather than ignored: a program that is executed finds its default. */
+static void size_limit_is_error(void)
+{
+	const struct sigaction action = { .sa_handler = ignore, .sa_flags = SA_RESTART };
+	struct sigaction old;
+
+	if (!sigaction(SIGXFSZ, NULL, &old) && old.sa_handler == SIG_DFL)
+		sigaction(SIGXFSZ, &action, NULL);
+}
 
 void cli_begin(void)
 {
@@ -14,7 +45,9 @@ void cli_begin(void)
 		/* the wrong way round: reads and writes fail as they would have */
 		if (fcntl(fd, F_GETFD) < 0 &&
 		    open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC) != fd)
-			return;
+			break;
+	size_limit_is_error();
+	on_exit(output_check, NULL);
 }
 
 void cli_error(const char *format, ...)

@@ -15,10 +15,13 @@ enum cli_exit {
 };
 
 /**
- * cli_begin() - first of all: make sure that 0, 1 and 2 mean what they should
+ * cli_begin() - first of all: make sure that what is written arrives or fails
  *
- * Where one is closed, the next file that is opened would take its place, and be
- * written what was meant for people. Commands that are executed find it closed.
+ * Where 0, 1 or 2 is closed, the next file that is opened would take its place, and
+ * be written what was meant for people. Commands that are executed find it closed.
+ * A file that reaches its size limit (`ulimit -f`) is an error of writing, not the
+ * end of the program. Output that could not be written by the time the program
+ * exits with 0, its --help too, makes that CLI_FAILED, with a line that says so.
  */
 void cli_begin(void);
 

@@ -109,7 +109,10 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[1], "--version")) {
 		puts("wprof-inject (procscope) " PROCSCOPE_VERSION);
-		return 0;
+		if (!fflush(stdout))
+			return 0;
+		perror("wprof-inject: standard output cannot be written");
+		return 1;
 	}
 	if (argc != 2 || atoi(argv[1]) <= 0 || !is_socket(REPLY_FD)) {
 		fputs("wprof-inject: it is started by libwprof; use wprof(1)\n", stderr);

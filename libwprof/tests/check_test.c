@@ -1,9 +1,12 @@
 /* What wprof_check() tells, and the options wprof_open() refuses. */
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -86,6 +89,96 @@ CASE(check__traced, "A tracer of the target is named")
 	ATF_CHECK_EQ(0, fact(pid, "target_untraced")->state);
 	snprintf(text, sizeof(text), "process %d traces", (int)getpid());
 	ATF_CHECK(strstr(fact(pid, "target_untraced")->reason, text) != NULL);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* ---- a target that an unprivileged profiler is refused --------------------------------- */
+
+static void become_filtered(void)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog prog = { 1, &allow };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		_exit(1);
+}
+
+static void become_undumpable(void)
+{
+	if (prctl(PR_SET_DUMPABLE, 0))
+		_exit(1);
+}
+
+static void become_nobody(void)
+{
+	if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534) ||
+	    prctl(PR_SET_DUMPABLE, 1))
+		_exit(1);
+}
+
+/* a child that has become nobody, then what @more makes of it */
+static pid_t nobody_start(void (*more)(void))
+{
+	int ready[2];
+	pid_t pid;
+	char c;
+
+	ATF_REQUIRE_EQ(0, pipe(ready));
+	pid = fork();
+	if (!pid) {
+		become_nobody();
+		more();
+		if (write(ready[1], "x", 1) != 1)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	close(ready[1]);
+	ATF_REQUIRE_EQ(1, read(ready[0], &c, 1));
+	close(ready[0]);
+	return pid;
+}
+
+/* What nobody is told of @pid: 0 when @name says no, is needed and says @why */
+static int nobody_asks(pid_t pid, const char *name, const char *why)
+{
+	size_t n = sizeof(facts) / sizeof(*facts);
+	int status;
+	pid_t kid = fork();
+
+	if (!kid) {
+		become_nobody();
+		if (wprof_check(pid, facts, &n))
+			_exit(2);
+		for (size_t i = 0; i < n; i++)
+			if (!strcmp(facts[i].name, name))
+				_exit(facts[i].state || !facts[i].needed ||
+				      !strstr(facts[i].reason, why));
+		_exit(3);
+	}
+	ATF_REQUIRE_EQ(kid, waitpid(kid, &status, 0));
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+CASE(check__filtered_target, "Without CAP_SYS_ADMIN a filtered target says no, and why")
+{
+	pid_t pid = nobody_start(become_filtered);
+
+	ATF_CHECK_EQ(0, nobody_asks(pid, "target_seccomp", "CAP_SYS_ADMIN"));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+CASE(check__undumpable_target, "A target of the same user that forbids tracing says no")
+{
+	pid_t pid = nobody_start(become_undumpable);
+	int rc = nobody_asks(pid, "target_tracing", "trace");
+
+	if (rc == 3) /* not even its mappings may be read */
+		rc = nobody_asks(pid, "target_access", "may not look");
+	ATF_CHECK_EQ(0, rc);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 }
@@ -205,6 +298,8 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, check__no_such_process);
 	ATF_TP_ADD_TC(tp, check__self);
 	ATF_TP_ADD_TC(tp, check__traced);
+	ATF_TP_ADD_TC(tp, check__filtered_target);
+	ATF_TP_ADD_TC(tp, check__undumpable_target);
 	ATF_TP_ADD_TC(tp, check__kernel_thread);
 	ATF_TP_ADD_TC(tp, check__every_fact_has_a_reason);
 	ATF_TP_ADD_TC(tp, open__options_out_of_range);

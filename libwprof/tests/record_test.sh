@@ -97,6 +97,25 @@ bad_output_body()
 	kill -0 $pid || atf_fail 'the target is gone'
 }
 
+case_with_targets file_size_limit 'A limit on the size of files: exit 1, one line, whole lines up to there'
+file_size_limit_body()
+{
+	tools
+	memwrite_start limit-$$ -s 1M
+	(ulimit -f 8 && exec "$bin/wprof" record $pid --interval 20 --duration 20 -o file 2> err)
+	atf_check_equal 1 $?
+	one_line err 'file: File too large'
+	jq -e . file > /dev/null || atf_fail 'a line was cut short'
+	test "$(grep -c '"type":"interval"' file)" -gt 1 || atf_fail 'no interval is there'
+	atf_check_equal '' "$(tail -c 1 file)"
+	atf_check -o match:'intervals' -e ignore wprof report file
+	# what is executed has the usual end again
+	(ulimit -f 1 && exec "$bin/wprof" record --duration 5 -o /dev/null -- \
+		sh -c 'kill -XFSZ $$; touch survived') > /dev/null 2>&1
+	test ! -e survived || atf_fail 'the command ignores SIGXFSZ'
+	kill -0 $pid || atf_fail 'the target is gone'
+}
+
 case_with_targets closed_streams 'Without standard streams nothing but the trace gets into its file'
 closed_streams_body()
 {
@@ -341,7 +360,8 @@ table_body()
 atf_init_test_cases()
 {
 	for c in no_such_process kernel_thread traced not_permitted no_such_service \
-		several_services bad_output closed_streams second_profiler command_missing buffer_exact trace_lines interrupted \
+		several_services bad_output file_size_limit closed_streams \
+		second_profiler command_missing buffer_exact trace_lines interrupted \
 		target_exits command_recorded command_ended command_executes exec_ends csv soft_dirty rude_name table; do
 		atf_add_test_case $c
 	done

@@ -97,6 +97,33 @@ output_fails_body()
 	atf_check -o inline:'wprof: standard output: No space left on device\n' cat err
 }
 
+atf_test_case help_fails
+help_fails_head()
+{
+	atf_set descr "Each program's help and version on a full device is exit code 1, said once"
+}
+help_fails_body()
+{
+	bin=$(atf_get_srcdir)/../../bin
+	for c in "$bin/wprof" "$bin/pctx" "$bin/wprof-ctl" "$bin/wprof-agent" "$bin/memwrite" \
+		 "$bin/memory-alloc" "$bin/matmul" \
+		 "$bin/wprof record" "$bin/wprof report" "$bin/wprof hot" "$bin/wprof criu-args" \
+		 "$bin/wprof top" "$bin/wprof check" "$bin/wprof images" \
+		 "$bin/pctx read" "$bin/pctx list" "$bin/pctx watch" "$bin/pctx run" \
+		 "$bin/wprof-ctl watch"
+	do
+		for o in --help --version; do
+			$c $o > /dev/full 2> err
+			atf_check_equal "$c $o 1" "$c $o $?"
+			atf_check_equal "$c $o 1" "$c $o $(grep -c 'No space left' err)"
+			atf_check_equal "$c $o 1" "$c $o $(wc -l < err)"
+			atf_check -o not-empty $c $o
+		done
+	done
+	"$bin/../libexec/wprof-inject" --version > /dev/full 2> err
+	atf_check_equal 1 $?
+}
+
 atf_init_test_cases()
 {
 	atf_add_test_case unknown_command
@@ -104,4 +131,5 @@ atf_init_test_cases()
 	atf_add_test_case out_of_range
 	atf_add_test_case help
 	atf_add_test_case output_fails
+	atf_add_test_case help_fails
 }

@@ -451,12 +451,11 @@ static int run_show(const struct images_args *a)
 	return CLI_DONE;
 }
 
-/* A long chain needs descriptors, a full disk must not be the end of us. */
+/* A long chain needs descriptors. */
 static void prepare(void)
 {
 	struct rlimit files;
 
-	signal(SIGXFSZ, SIG_IGN);
 	if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < files.rlim_max) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);

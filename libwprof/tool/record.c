@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,6 +21,7 @@ struct recording {
 	const struct sink *sink;
 	FILE *out;
 	const char *out_name;
+	off_t whole_bytes; /* of the output file; -1: it is none */
 	uint64_t base_ns;
 	bool estimated;
 	struct wprof_interval last; /* of the target itself; figures only */
@@ -31,6 +33,24 @@ static int output_failed(const struct recording *r)
 {
 	cli_error("%s: %s", r->out_name, strerror(errno));
 	return CLI_FAILED;
+}
+
+/* Hand on what was put together; a file ends with a whole line at any time. */
+static bool output_flush(struct recording *r)
+{
+	if (fflush(r->out))
+		return false;
+	r->whole_bytes = r->o.output ? ftello(r->out) : -1;
+	return true;
+}
+
+/* A full disk or a limit cut a line short: take it back. */
+static void output_mend(struct recording *r)
+{
+	__fpurge(r->out);
+	if (r->whole_bytes < 0 || ftruncate(fileno(r->out), r->whole_bytes))
+		return;
+	fseeko(r->out, r->whole_bytes, SEEK_SET);
 }
 
 static int open_output(struct recording *r)
@@ -65,7 +85,7 @@ static bool put_header(struct recording *r)
 	h.started_at_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 	if (r->o.output && ftruncate(fileno(r->out), 0) && errno != EINVAL)
 		return false;
-	return r->sink->begin(r->out, &h) && !fflush(r->out);
+	return r->sink->begin(r->out, &h) && output_flush(r);
 }
 
 /* ---- progress, on a terminal, when the lines go elsewhere ------------------------------- */
@@ -131,7 +151,7 @@ static int record_interval(struct recording *r)
 		if (rc && !put_interval(r, m))
 			return output_failed(r);
 	}
-	return fflush(r->out) ? output_failed(r) : 0;
+	return output_flush(r) ? 0 : output_failed(r);
 }
 
 /* Is this the last interval? Then why: else NULL. */
@@ -193,12 +213,17 @@ static void print_summary(const struct recording *r, FILE *f)
 /* Also after a failure: the file is whole as far as it goes. */
 static int finish(struct recording *r, int rc)
 {
-	if (rc)
+	if (rc) {
+		output_mend(r);
 		r->end.reason = "failed";
+	}
 	r->end.elapsed_ns = pace_now_ns() - r->base_ns;
 	r->end.cost.cpu_ns = cpu_ns();
-	if (!r->sink->end(r->out, &r->end) || fflush(r->out))
-		return rc ? rc : output_failed(r);
+	if (!r->sink->end(r->out, &r->end) || !output_flush(r)) {
+		rc = rc ? rc : output_failed(r);
+		output_mend(r);
+		return rc;
+	}
 	if (!rc && (r->sink != &sink_trace || r->o.output))
 		print_summary(r, r->sink == &sink_table || r->o.output ? stdout : stderr);
 	return rc;
