@@ -365,7 +365,7 @@ INJECT_CASE(nanosleep__signal_eintr, "A signal after injections ends nanosleep w
 /* a vfork parent cannot be stopped until its child has exec'ed or ended */
 static void body_vfork(struct shared *shared)
 {
-	pid_t child = vfork();
+	pid_t child = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
 
 	if (!child) {
 		atomic_store(&shared->ready, 1);

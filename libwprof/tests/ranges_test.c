@@ -291,10 +291,10 @@ ATF_TC_BODY(parse__names_the_bad_line, tc)
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct wprof_ranges *set = NULL;
-		char text[80] = "# one\n4000 5000\n";
+		char text[80];
 		size_t line = 0;
 
-		strcat(text, bad[i]);
+		snprintf(text, sizeof(text), "# one\n4000 5000\n%s", bad[i]);
 		ATF_CHECK_EQ_MSG(wprof_ranges_parse(text, strlen(text), &set, &line), -EBADMSG,
 				 "%s", bad[i]);
 		ATF_CHECK_EQ_MSG(line, 3, "%s: line %zu", bad[i], line);

@@ -56,7 +56,7 @@ ATF_TC_BODY(add__memory_stays_bounded, tc)
 	ATF_CHECK(heatmap_chunk_bytes(map) >= 1u << 31);
 	heatmap_row(map, 0, 1ull << 47, &cell, 1);
 	/* one column, 3 * HEATMAP_CHUNKS intervals were added to it */
-	pages = cell * (double)((1ull << 47) / PAGE) * 3 * HEATMAP_CHUNKS;
+	pages = cell * (double)(1ull << 47) / (double)PAGE * 3 * HEATMAP_CHUNKS;
 	ATF_CHECK_MSG(fabs(pages - 3 * HEATMAP_CHUNKS) < 1, "%f", pages);
 	heatmap_free(map);
 }
