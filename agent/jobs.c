@@ -1,3 +1,15 @@
+/*
+ * Jobs: work that may wait, taken in order by a few threads.
+ *
+ * Theory of operation
+ * The one list has one lock. Whoever adds wakes one thread; each thread takes
+ * the oldest job and runs it without the lock, so a job that hangs costs one
+ * thread and no more. The list is bounded: what does not fit is refused at once,
+ * and the caller says so to its client. A job whose client has stopped waiting
+ * is answered without being run. At the end what is waiting still runs; a
+ * thread ends when it finds the list empty and the end declared, both seen
+ * under the lock. When the agent is killed the jobs are gone with their calls.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>

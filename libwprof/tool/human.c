@@ -1,7 +1,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -24,9 +23,10 @@ struct human human_bytes(double bytes)
 
 struct human human_rate(double bytes_per_sec)
 {
-	struct human h = human_bytes(bytes_per_sec);
+	const struct human bytes = human_bytes(bytes_per_sec);
+	struct human h;
 
-	strcat(h.text, "/s");
+	snprintf(h.text, sizeof(h.text), "%.*s/s", (int)sizeof(h.text) - 3, bytes.text);
 	return h;
 }
 

@@ -162,12 +162,14 @@ static void put_axis(const struct sheet *s, int y)
 	if (seconds <= 0)
 		return;
 	step = tick_step(seconds);
-	for (double t = 0; t <= seconds * 1.0001; t += step)
+	for (int i = 0; i * step <= seconds * 1.0001; i++) {
+		double x = LEFT_PX + i * step / seconds * MAP_PX;
+
 		fprintf(s->f,
 			"<path d=\"M%.1f %dv5\" class=\"tick\"/><text x=\"%.1f\" y=\"%d\" "
 			"text-anchor=\"middle\" class=\"where\">%g s</text>\n",
-			LEFT_PX + t / seconds * MAP_PX, y, LEFT_PX + t / seconds * MAP_PX, y + 18,
-			round(t / step) * step);
+			x, y, x, y + 18, i * step);
+	}
 }
 
 static void put_legend(const struct sheet *s)
