@@ -75,6 +75,11 @@ demo:
 	@$(MAKE) --no-print-directory $(jobs) all
 	@./scripts/demo $B
 
+demo-agent:
+	@./scripts/need build demo
+	@$(MAKE) --no-print-directory $(jobs) all
+	@./scripts/demo-agent $B
+
 check:
 	@./scripts/need build check $(if $(T)$(filter none,$(K)),,kernels)
 	@$(MAKE) --no-print-directory $(jobs) all-tests
@@ -124,7 +129,7 @@ install: all
 		[ ! -e "$$c" ] || $(INSTALL) -D -m 644 "$$c" $(DESTDIR)$(COMPDIR)/$${c##*/} || exit 1; \
 	done
 
-.PHONY: all all-tests demo check lint asan tsan clean help install FORCE
+.PHONY: all all-tests demo demo-agent check lint asan tsan clean help install FORCE
 FORCE:
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -33,7 +33,8 @@
 #include "members.h"
 #include "profiler.h"
 
-#define NS_PER_MS 1000000u
+#define NS_PER_MS   1000000u
+#define RATE_MIN_NS (5 * NS_PER_MS) /* half of the least interval */
 
 static struct profiler_calls calls;
 static const char *injector;
@@ -89,7 +90,8 @@ static void volume_add(const struct wprof_interval *iv)
 	volume.dirty_pages += iv->written_pages;
 	volume.dirty_bytes += iv->written_pages * iv->page_bytes;
 	volume.estimated |= iv->estimated;
-	if (s > 0) {
+	/* what the first one, begun and ended at once, met is no rate */
+	if (iv->length_ns >= RATE_MIN_NS) {
 		volume.pages_per_s += (double)iv->written_pages / s;
 		volume.bytes_per_s += (double)(iv->written_pages * iv->page_bytes) / s;
 	}

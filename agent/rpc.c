@@ -237,7 +237,8 @@ static void rpc_answer(struct rpc *r, grpc_byte_buffer *body)
 	}
 	op->op = GRPC_OP_SEND_STATUS_FROM_SERVER;
 	op->data.send_status_from_server.status = (grpc_status_code)r->code;
-	op++->data.send_status_from_server.status_details = &r->text;
+	/* an empty text would be sent, and read, as a header of its own */
+	op++->data.send_status_from_server.status_details = r->code ? &r->text : NULL;
 	rpc_batch(r, ops, (size_t)(op - ops), TAG_DONE);
 }
 

@@ -129,6 +129,8 @@ target_gone_body()
 	agent_start
 	memwrite_start
 	ctl start $target --interval 3600000 || atf_fail 'not started'
+	# no interval has passed: what was written while arming is no rate
+	ctl volume --json | jq -e '.dirty_rate_bytes_per_sec == 0' || atf_fail 'a rate of no time'
 	kill -KILL $target
 	ended() { ctl hot 2>&1 | grep -q "process $target exited"; }
 	await ended
