@@ -4,15 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "agent.pb-c.h"
 #include "cli.h"
 #include "ctl.h"
 #include "decode.h"
 #include "grpc/health/v1/health.pb-c.h"
+#include "live.h"
 #include "otlp_json.h"
 #include "show.h"
 
@@ -254,44 +253,51 @@ static int run_volume(const struct ctl *ctl)
 /** struct watch - a stream on its way to the terminal */
 struct watch {
 	const struct ctl *ctl;
-	uint64_t n;
-	double most; /* bytes per second, the scale of the bars */
+	uint64_t n, n_skipped;
+	bool is_live;
 	int rc;
 };
 
-/* The table's head again on each page of a terminal, else once. */
-static void watch_head(const struct watch *w)
+/* On a terminal a table that is drawn in place, for a pipe a line a sample. */
+static void watch_live(struct watch *w, const struct live_row *row, const volume_response *v)
 {
-	struct winsize size = { 0 };
-	unsigned int rows = 0;
+	char note[64] = "";
 
-	if (isatty(STDOUT_FILENO) && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_row > 3)
-		rows = size.ws_row - 2u;
-	if (rows ? w->n % rows == 0 : w->n == 0)
-		printf("%-8s  %10s  %10s/s  %12s  %s\n", "TIME", "WRITTEN", "RATE", "SINCE START",
-		       "");
+	w->n_skipped += (uint64_t)v->skipped_samples;
+	if (w->n_skipped)
+		snprintf(note, sizeof(note), "%" PRIu64 " samples skipped", w->n_skipped);
+	else if (v->estimated)
+		snprintf(note, sizeof(note), "estimated");
+	if (!live_add(row, note))
+		w->rc = CLI_FAILED;
 }
 
-static void watch_line(struct watch *w, const volume_response *v)
+static void watch_line(struct watch *w, const struct live_row *row, const volume_response *v)
 {
-	char when[16], a[24], b[24], c[24], bar[21];
-	size_t len;
-
-	watch_head(w);
-	clock_text(v->timestamp_ms, when, sizeof(when));
-	if (v->dirty_rate_bytes_per_sec > w->most)
-		w->most = v->dirty_rate_bytes_per_sec;
-	len = w->most > 0 ? (size_t)(20 * v->dirty_rate_bytes_per_sec / w->most) : 0;
-	memset(bar, '#', len);
-	bar[len] = '\0';
-	printf("%s  %10s  %10s/s  %12s  %s", when, bytes((double)v->dirty_bytes, a, sizeof(a)),
-	       bytes(v->dirty_rate_bytes_per_sec, b, sizeof(b)),
-	       bytes((double)v->cumulative_dirty_bytes, c, sizeof(c)), bar);
+	if (!w->n)
+		printf("%-8s  %12s  %10s  %12s\n", "TIME", "RATE", "WRITTEN", "SINCE START");
+	printf("%s  %12s  %10s  %12s", row->when, row->rate, row->written, row->total);
 	if (v->skipped_samples)
-		printf(" (%" PRId64 " samples skipped)", v->skipped_samples);
+		printf("  (%" PRId64 " samples skipped)", v->skipped_samples);
 	putchar('\n');
 	if (fflush(stdout))
 		w->rc = CLI_FAILED;
+}
+
+static void watch_show(struct watch *w, const volume_response *v)
+{
+	struct live_row row = { .value = v->dirty_rate_bytes_per_sec };
+	char rate[24];
+
+	clock_text(v->timestamp_ms, row.when, sizeof(row.when));
+	bytes(v->dirty_rate_bytes_per_sec, rate, sizeof(rate));
+	snprintf(row.rate, sizeof(row.rate), "%s/s", rate);
+	bytes((double)v->dirty_bytes, row.written, sizeof(row.written));
+	bytes((double)v->cumulative_dirty_bytes, row.total, sizeof(row.total));
+	if (w->is_live)
+		watch_live(w, &row, v);
+	else
+		watch_line(w, &row, v);
 }
 
 static bool watch_message(const ProtobufCMessage *message, void *arg)
@@ -302,7 +308,7 @@ static bool watch_message(const ProtobufCMessage *message, void *arg)
 	if (w->ctl->json)
 		w->rc = print_json(volume_json(v));
 	else
-		watch_line(w, v);
+		watch_show(w, v);
 	w->n++;
 	return !w->rc && w->n != w->ctl->n_samples;
 }
@@ -311,7 +317,7 @@ static int run_watch(const struct ctl *ctl)
 {
 	Criu__Agent__V1__WatchDirtyVolumeRequest q =
 		CRIU__AGENT__V1__WATCH_DIRTY_VOLUME_REQUEST__INIT;
-	struct watch w = { .ctl = ctl };
+	struct watch w = { .ctl = ctl, .is_live = live_usable() };
 	struct call_error e;
 
 	q.interval_ms = (int32_t)ctl->interval_ms;

@@ -84,6 +84,32 @@ commands_body()
 	agent_stop
 }
 
+case_of watch_live 'On a terminal watch draws in place, and leaves out what a narrow one cannot show'
+watch_live_body()
+{
+	tools
+	memwrite_start
+	agent_start
+	ctl start $target --interval 50 || atf_fail 'not started'
+	on_terminal() # COLUMNS TERM
+	{
+		script -qec "stty cols $1 rows 6; TERM=$2 '$bin/wprof-ctl' watch --connect $address --count 5" \
+			/dev/null < /dev/null > screen || atf_fail "$(cat screen)"
+	}
+	home=$(printf '\033\\[H')
+	on_terminal 80 xterm
+	[ $(grep -c "$home" screen) = 5 ] || atf_fail "not drawn in place: $(cat -v screen)"
+	grep -q 'TIME.*RATE.*WRITTEN.*SINCE START' screen || atf_fail "$(cat -v screen)"
+	on_terminal 20 xterm
+	! grep -q WRITTEN screen || atf_fail "wider than the terminal: $(cat -v screen)"
+	sed 's/\x1b\[[0-9]*[A-Z]//g; s/\r//g' screen | grep -q '.\{21\}' &&
+		atf_fail "wider than the terminal: $(cat -v screen)"
+	on_terminal 80 dumb
+	! grep -q "$home" screen || atf_fail "$(cat -v screen)"
+	[ $(wc -l < screen) = 6 ] || atf_fail "$(cat -v screen)"
+	agent_stop
+}
+
 case_of target_choice 'The only process with a context, --target-comm, several: one or a list'
 target_choice_body()
 {
@@ -298,7 +324,7 @@ metrics_body()
 
 atf_init_test_cases()
 {
-	for c in usage no_agent commands target_choice container_pid target_gone tree one_socket \
+	for c in usage no_agent commands watch_live target_choice container_pid target_gone tree one_socket \
 		peer_uid rights systemd metrics; do
 		atf_add_test_case $c
 	done
