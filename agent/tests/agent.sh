@@ -60,7 +60,7 @@ ctl() # COMMAND...: the client, connected to the agent of this test
 js() # SCENARIO [ARGUMENT...]: the independent client
 {
 	[ -d "$(atf_get_srcdir)/node_modules/@grpc" ] ||
-		atf_fail 'no independent client: npm could not install it'
+		atf_fail "no independent client: $(cat "$(atf_get_srcdir)/node_modules.why" 2>&1)"
 	atf_check -o ignore env NODE_NO_WARNINGS=1 NODE_PATH="$(atf_get_srcdir)/node_modules" \
 		node "$top/agent/tests/node/client.js" "$top" "$address" "$@"
 }
