@@ -11,6 +11,8 @@ LIBDIR     ?= $(PREFIX)/lib
 LIBEXECDIR ?= $(PREFIX)/libexec
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR     ?= $(PREFIX)/share/man
+DATADIR    ?= $(PREFIX)/share/procscope
+UNITDIR    ?= $(PREFIX)/lib/systemd/system
 COMPDIR    ?= $(PREFIX)/share/bash-completion/completions
 INSTALL    ?= install
 PKG_CONFIG ?= pkg-config
@@ -106,7 +108,18 @@ clean:
 help:
 	@sed -n 's/^## //p' scripts/targets
 
-install: all
+# what is not built: the agent's contract with all that it imports, and its unit
+install-data:
+	for p in $$(cd libctx/proto && find opentelemetry -name '*.proto'); do \
+		$(INSTALL) -D -m 644 libctx/proto/$$p $(DESTDIR)$(DATADIR)/$$p || exit 1; \
+	done
+	$(INSTALL) -D -m 644 agent/proto/agent.proto $(DESTDIR)$(DATADIR)/agent.proto
+	$(INSTALL) -d $(DESTDIR)$(UNITDIR)
+	sed 's|^ExecStart=.*/wprof-agent|ExecStart=$(SBINDIR)/wprof-agent|' deploy/wprof-agent.service \
+		> $(DESTDIR)$(UNITDIR)/wprof-agent.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/wprof-agent.service
+
+install: all install-data
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(SBINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) \
 		$(DESTDIR)$(LIBDIR)/procscope $(DESTDIR)$(LIBEXECDIR)/procscope \
 		$(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man3 $(DESTDIR)$(MANDIR)/man8
@@ -129,7 +142,7 @@ install: all
 		[ ! -e "$$c" ] || $(INSTALL) -D -m 644 "$$c" $(DESTDIR)$(COMPDIR)/$${c##*/} || exit 1; \
 	done
 
-.PHONY: all all-tests demo demo-agent check lint asan tsan clean help install FORCE
+.PHONY: all all-tests demo demo-agent check lint asan tsan clean help install install-data FORCE
 FORCE:
 .DELETE_ON_ERROR:
 .SECONDARY:

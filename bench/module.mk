@@ -27,7 +27,8 @@ bench:
 
 # ---- the long runs: test programs that do more when the suite's variable soak
 # is set; T= names others
-soak-tests += libctx/tests/storm_test libwprof/tests/inject_survival_test libwprof/tests/exact_test
+soak-tests += libctx/tests/storm_test libwprof/tests/inject_survival_test libwprof/tests/exact_test \
+              agent/tests/node_test
 
 soak:
 	@SOAK=true $(MAKE) --no-print-directory check K=none T='$(or $(T),$(soak-tests))'

@@ -74,8 +74,28 @@ unit_body()
 	! grep -q '^SystemCallFilter' "$unit" || atf_fail 'a filter excludes suspending the target'\''s'
 }
 
+atf_test_case installed
+installed_head()
+{
+	atf_set descr 'make install brings the .proto with its imports, and a unit with the right path'
+	atf_set timeout 60
+}
+installed_body()
+{
+	atf_check -o ignore env -u MAKEFLAGS -u MAKELEVEL make -C "$(atf_config_get top)" install-data \
+		DESTDIR="$PWD/root" PREFIX=/opt/p
+	atf_check protoc -I root/opt/p/share/procscope --descriptor_set_out=set agent.proto
+	[ -s set ] || atf_fail 'no descriptors'
+	unit=root/opt/p/lib/systemd/system/wprof-agent.service
+	[ "$(grep ^Exec $unit)" = ExecStart=/opt/p/sbin/wprof-agent ] || atf_fail "$(cat $unit)"
+	[ "$(stat -c %a $unit)" = 644 ] || atf_fail "mode $(stat -c %a $unit)"
+	[ "$(grep -cv ^Exec $unit)" = "$(grep -cv ^Exec "$(atf_config_get top)/deploy/wprof-agent.service")" ] ||
+		atf_fail 'the unit was cut'
+}
+
 atf_init_test_cases()
 {
+	atf_add_test_case installed
 	atf_add_test_case sidecar
 	atf_add_test_case unit
 }
