@@ -196,7 +196,8 @@ int scan_registered(struct scan *s, uint64_t start, uint64_t end)
 	return rc == -EPERM ? 0 : rc < 0 ? rc : 1;
 }
 
-int scan_armable(struct scan *s, uint64_t start, uint64_t end)
+/* Look for one populated page. */
+static struct uapi_pm_scan_arg scan_first(struct scan *s, uint64_t start, uint64_t end)
 {
 	struct uapi_pm_scan_arg arg = scan_arg(SCAN_POPULATED, false);
 
@@ -205,6 +206,13 @@ int scan_armable(struct scan *s, uint64_t start, uint64_t end)
 	arg.vec = (uintptr_t)s->hit;
 	arg.vec_len = 1;
 	arg.max_pages = 1;
+	return arg;
+}
+
+int scan_armable(struct scan *s, uint64_t start, uint64_t end)
+{
+	struct uapi_pm_scan_arg arg = scan_first(s, start, end);
+
 	arg.category_mask |= UAPI_PAGE_IS_WPALLOWED;
 	arg.return_mask = UAPI_PAGE_IS_WPALLOWED;
 	return scan_call(s, &arg);
@@ -212,13 +220,8 @@ int scan_armable(struct scan *s, uint64_t start, uint64_t end)
 
 int scan_any(struct scan *s, uint64_t start, uint64_t end)
 {
-	struct uapi_pm_scan_arg arg = scan_arg(SCAN_POPULATED, false);
+	struct uapi_pm_scan_arg arg = scan_first(s, start, end);
 
-	arg.start = start;
-	arg.end = end;
-	arg.vec = (uintptr_t)s->hit;
-	arg.vec_len = 1;
-	arg.max_pages = 1;
 	return scan_call(s, &arg);
 }
 

@@ -47,22 +47,32 @@ static bool is_ours(const char *name)
 	return !strcmp(name, IMG_RECORD) || !strcmp(name, IMG_UNFINISHED);
 }
 
+/* To be read from its beginning, and closed apart from @fd. */
+static int dir_open(int fd, DIR **out)
+{
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
+
+	*out = copy < 0 ? NULL : fdopendir(copy);
+	if (*out)
+		return 0;
+	rc = -errno;
+	if (copy >= 0)
+		close(copy);
+	return rc;
+}
+
 /*
  * Remove the files of @fd; subdirectories are never ours and make it fail. What
  * says that they are ours goes last: stopped midway, the next run goes on.
  */
 static int clear_dir(int fd)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *entry;
+	DIR *d;
+	int rc = dir_open(fd, &d);
 
-	if (!d) {
-		rc = -errno;
-		if (copy >= 0)
-			close(copy);
+	if (rc)
 		return rc;
-	}
 	while (!rc && (entry = readdir(d)))
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..") &&
 		    !is_ours(entry->d_name) && unlinkat(fd, entry->d_name, 0))
@@ -84,16 +94,13 @@ static bool dir_has(int fd, const char *name)
 /* Return: 1, 0, or an error. */
 static int dir_empty(int fd)
 {
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 1;
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *entry;
+	DIR *d;
+	int rc = dir_open(fd, &d);
 
-	if (!d) {
-		rc = -errno;
-		if (copy >= 0)
-			close(copy);
+	if (rc)
 		return rc;
-	}
+	rc = 1;
 	while (rc && (entry = readdir(d)))
 		rc = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
 	closedir(d);
