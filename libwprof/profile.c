@@ -4,6 +4,7 @@
  * The session owns the userfaultfd of the target. Closing it, also by dying,
  * makes the kernel undo all there is: nothing of us stays in the target.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <fcntl.h>
@@ -390,6 +391,45 @@ static int profile_soft(struct wprof *w, struct wprof_why *why)
 	return 0;
 }
 
+/* Has the target itself a userfaultfd open, as some virtual machines have? */
+static bool profile_owns_uffd(pid_t pid)
+{
+	static const char name[] = "anon_inode:[userfaultfd]";
+	char path[40], link[sizeof(name)];
+	struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	while (dir && !found && (entry = readdir(dir)))
+		found = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link)) ==
+				(ssize_t)strlen(name) &&
+			!memcmp(link, name, strlen(name));
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/*
+ * Memory that tracks writes the way we do, for a descriptor outside the target:
+ * another profiler, perhaps one that began together with us. Each of us would
+ * have a part, and memory that is mapped anew would go to either, armed by both.
+ */
+static bool profile_is_second(struct wprof *w)
+{
+	if (!w->track.busy_bytes || profile_owns_uffd(w->pid))
+		return false;
+	for (size_t i = 0; i < w->track.now.n; i++) {
+		const struct area *a = &w->track.now.v[i];
+
+		if (a->flags & WPROF_VMA_BUSY &&
+		    scan_registered(&w->track.scan, a->start, a->end) == 1)
+			return true;
+	}
+	return false;
+}
+
 /* Everything from a descriptor on that nothing was asked of yet */
 static int profile_start(struct wprof *w, struct wprof_why *why)
 {
@@ -404,7 +444,7 @@ static int profile_start(struct wprof *w, struct wprof_why *why)
 	if (w->opts.arming == WPROF_SAMPLE && sample_open(&w->track.sample))
 		return -ENOMEM;
 	rc = track_start(&w->track);
-	if (rc == -EIO && w->track.busy_bytes)
+	if ((!rc && profile_is_second(w)) || (rc == -EIO && w->track.busy_bytes))
 		return why_set(why, WPROF_TRACED,
 			       "another userfaultfd owns the memory of process %d, as of a second "
 			       "profiler: end that one first",

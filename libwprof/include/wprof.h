@@ -192,7 +192,8 @@ struct wprof;
  * One thread of @pid is stopped for well under a millisecond. All private
  * writable memory is registered and what exists of it armed; interval 1 begins.
  * Memory that does not exist is never armed. A VMA owned by another userfaultfd
- * is skipped and told in each interval.
+ * is skipped and told in each interval. Where it is another profiler's, that is
+ * refused: two that begin at once may both be, let one begin again.
  *
  * Spec: write profiler, 4.1 and 4.2. AS-Unsafe.
  *

@@ -470,6 +470,42 @@ KID_CASE(busy__skipped_and_told,
 	SHOWS(48, k, p, 48);
 }
 
+/* a second session of the kid, with a userfaultfd of its own */
+static int second_profile(struct kid *k, struct wprof **w, struct wprof_why *why)
+{
+	long fd = kid_call(k, userfaultfd, O_CLOEXEC | O_NONBLOCK | 1);
+	int pidfd = (int)syscall(SYS_pidfd_open, k->pid, 0);
+	int uffd = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+
+	ATF_REQUIRE(fd >= 0 && uffd >= 0);
+	DOES(k, close, fd);
+	close(pidfd);
+	return profile_attach(k->pid, uffd, NULL, w, why);
+}
+
+KID_CASE(second__refused_where_some_memory_is_free,
+	 "A second profiler that finds memory the first has not seen yet is refused, too")
+{
+	long p = 0x60000000;
+	struct wprof_why why = { 0 };
+	struct wprof *w;
+
+	place(k, p, 32);
+	kid_write(k, p, 32);
+	kid_profile(k, NULL);
+	DOES(k, munmap, p, PAGES(32));
+	place(k, p, 32);
+	kid_write(k, p, 32);
+	ATF_REQUIRE_EQ(-EBUSY, second_profile(k, &w, &why));
+	ATF_CHECK_EQ(WPROF_TRACED, why.reason);
+	SHOWS(32, k, p, 32);
+	for (int i = 0; i < 3; i++) {
+		kid_write(k, p, 32);
+		SHOWS(32, k, p, 32);
+		ATF_CHECK_EQ(0, k->iv->untracked_busy_bytes);
+	}
+}
+
 static void *stack_thread(void *arg)
 {
 	char c;
@@ -612,6 +648,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, exit__is_noticed);
 	ATF_TP_ADD_TC(tp, exec__is_noticed);
 	ATF_TP_ADD_TC(tp, busy__skipped_and_told);
+	ATF_TP_ADD_TC(tp, second__refused_where_some_memory_is_free);
 	ATF_TP_ADD_TC(tp, shared__counted_untracked);
 	ATF_TP_ADD_TC(tp, untouched__never_armed);
 	ATF_TP_ADD_TC(tp, read__is_no_write);

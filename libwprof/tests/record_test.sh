@@ -43,6 +43,30 @@ kernel_thread_body()
 	refused 1 'kernel thread' record 2 --duration 0.1
 }
 
+case_with_targets at_once 'Two profilers begin at the same moment: each has all of the memory, or is refused'
+at_once_body()
+{
+	tools
+	memwrite_start at-once-$$ -s 2M
+	for i in 1 2 3 4 5 6; do
+		wprof record $pid --interval 20 --duration 0.1 -o one > one.out 2> one.err &
+		first=$!
+		wprof record $pid --interval 20 --duration 0.1 -o two > two.out 2> two.err
+		set -- two:$?
+		wait $first
+		set -- "$@" one:$?
+		for r in "$@"; do
+			case $r in
+			*:0) jq -c 'select(.untracked_busy_bytes > 0)' ${r%:*} > part
+				test ! -s part || atf_fail "$r has a part only: $(cat part)" ;;
+			*:1) one_line ${r%:*}.err 'another userfaultfd owns|already traced' ;;
+			*) atf_fail "$r" ;;
+			esac
+		done
+	done
+	kill -0 $pid || atf_fail 'the target is gone'
+}
+
 case_with_targets traced 'A process that another tracer holds: exit 1, it lives on'
 traced_body()
 {
@@ -361,7 +385,7 @@ atf_init_test_cases()
 {
 	for c in no_such_process kernel_thread traced not_permitted no_such_service \
 		several_services bad_output file_size_limit closed_streams \
-		second_profiler command_missing buffer_exact trace_lines interrupted \
+		second_profiler at_once command_missing buffer_exact trace_lines interrupted \
 		target_exits command_recorded command_ended command_executes exec_ends csv soft_dirty rude_name table; do
 		atf_add_test_case $c
 	done
