@@ -39,8 +39,29 @@ commands_body()
 	done < commands
 }
 
+atf_test_case formats
+formats_head()
+{
+	atf_set descr 'Every member that wprof-ctl prints and every metric is in docs/formats.md'
+	atf_set timeout 30
+}
+formats_body()
+{
+	top=$(atf_config_get top)
+	cat "$top"/agent/ctl/*.c | tr -d '\n\t' | grep -o 'json_pack([^;]*;' |
+		grep -o '"[a-z][a-z_.-]*"' | tr -d '"' | sort -u > members
+	[ $(wc -l < members) -gt 30 ] || atf_fail "$(cat members)"
+	sed -n 's/.*\(family\|gauge\)(f, "\([a-z_]*\)", .*/wprof_agent_\2/p' "$top/agent/metrics.c" > names
+	[ $(wc -l < names) = 9 ] || atf_fail "$(cat names)"
+	cat members names | while read -r word; do
+		grep -q "\`$word\(_total\|_info\)\?\`" "$top/docs/formats.md" ||
+			atf_fail "docs/formats.md lacks $word"
+	done
+}
+
 atf_init_test_cases()
 {
+	atf_add_test_case formats
 	atf_add_test_case options
 	atf_add_test_case commands
 }
