@@ -110,6 +110,7 @@ int workload_run(struct workload *w, void (*body)(struct workload *w, unsigned i
 	w->start_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
 	if (!workers || signal_fd < 0 || w->done_fd < 0 || w->start_fd < 0) {
 		cli_error("cannot start: %s", strerror(errno));
+		free(workers);
 		return CLI_FAILED;
 	}
 	start_workers(workers, w, body);
