@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bounded.h"
 #include "grpc/health/v1/health.pb-c.h"
 #include "handlers.h"
 #include "log.h"
@@ -336,6 +337,7 @@ static void context_reply(struct rpc *rpc, const struct pctx_context *context)
 
 static void context_run(struct job *job)
 {
+	struct pctx_reader_opts opts = { .size = sizeof(opts) };
 	struct context_job *c = (struct context_job *)job;
 	struct pctx_context *context = NULL;
 	char why[300];
@@ -347,10 +349,11 @@ static void context_run(struct job *job)
 		free(c);
 		return;
 	}
-	rc = pctx_read(pid, NULL, &context);
+	rc = bounded_read(pid, &opts, &context);
 	/* nothing that can be used: the fallback the OTEP asks for */
-	if (rc == -ENODATA || rc == -EBADMSG || rc == -EPROTONOSUPPORT || rc == -EAGAIN)
-		rc = pctx_detect(pid, NULL, &context);
+	if (rc == -ENODATA || rc == -EBADMSG || rc == -EPROTONOSUPPORT || rc == -EAGAIN ||
+	    rc == -ETIMEDOUT)
+		rc = bounded_detect(pid, &opts, &context);
 	if (rc)
 		status_fail(job->rpc, rc, "reading the process context");
 	else

@@ -29,7 +29,7 @@ $(agent-obj) $(ctl-obj) $(agent-pb-o): | $(agent-pb) $(health-pb) $(otel-pb)
 
 agent-libs = $$($(PKG_CONFIG) --libs libprotobuf-c) -lgrpc -lgpr -lpthread -lm
 
-$B/bin/wprof-agent: $(agent-obj) $(agent-pb-o) $B/libctx/tool/cli.o $B/lib/libwprof.a $B/lib/libctx.a
+$B/bin/wprof-agent: $(agent-obj) $(agent-pb-o) $(addprefix $B/libctx/tool/,bounded.o cli.o) $B/lib/libwprof.a $B/lib/libctx.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(agent-libs)
 

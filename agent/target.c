@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bounded.h"
 #include "pctx.h"
 #include "target.h"
 
@@ -169,7 +170,7 @@ static int find_comm(const char *comm, pid_t *pid, char *why, size_t room)
 
 static int find_service(const char *name, pid_t *pid, char *why, size_t room)
 {
-	struct pctx_reader_opts opts = { .size = sizeof(opts) };
+	struct pctx_reader_opts opts = { .size = sizeof(opts), .read = bounded_read };
 	struct found f = { .n = LISTED_MAX };
 	char what[120];
 	int rc = pctx_find_service(name, &opts, f.pids, &f.n);
@@ -217,7 +218,7 @@ static int only_add(pid_t pid, int error, const struct pctx_context *context, vo
 /* With the same name they may be one tree, of which the topmost is meant. */
 static int find_only(pid_t *pid, char *why, size_t room)
 {
-	struct pctx_reader_opts opts = { .size = sizeof(opts) };
+	struct pctx_reader_opts opts = { .size = sizeof(opts), .read = bounded_read };
 	struct only only = { .found = { .n = 0 } };
 	int rc = pctx_each(&opts, only_add, &only);
 

@@ -94,7 +94,7 @@ static bool error_is_ours(int rc)
 static int each_one(pid_t pid, const struct pctx_reader_opts *opts, pctx_each_fn *each, void *arg)
 {
 	struct pctx_context *context = NULL;
-	int rc = read_one(pid, opts, &context);
+	int rc = (opts->read ? opts->read : read_one)(pid, opts, &context);
 
 	if (error_is_ours(rc))
 		return rc;
@@ -135,6 +135,7 @@ struct search {
 	size_t name_len;
 	struct pids found;
 	bool not_permitted;
+	bool timed_out;
 };
 
 static bool is_service(const struct pctx_context *context, const struct search *s)
@@ -159,6 +160,8 @@ static int search_one(pid_t pid, int error, const struct pctx_context *context, 
 
 	if (error == -EPERM)
 		s->not_permitted = true;
+	if (error == -ETIMEDOUT)
+		s->timed_out = true;
 	if (error || !is_service(context, s))
 		return 0;
 	return pids_add(&s->found, pid);
@@ -214,6 +217,8 @@ static int search_result(const struct search *s, const char *procfs, pid_t *pids
 			pids[n_top] = s->found.pid[i];
 		n_top++;
 	}
+	if (!n_top && s->timed_out)
+		return -ETIMEDOUT;
 	if (!n_top)
 		return s->not_permitted ? -EPERM : -ENODATA;
 	*n = n_top;

@@ -242,13 +242,18 @@ PCTX_API PCTX_CHECKED int pctx_unpublish(void);
  *   one by now: open a new reader for that.
  * -ENOMEM, -EMFILE, -ENFILE: out of what they say; free some and try again.
  *
- * Limit: the kernel copies the memory. Where a process lays its payload into a
- * file of a file system that does not answer (FUSE), the copy waits for it, until
- * the reading thread gets a fatal signal.
+ * Limit: the kernel copies the memory. Where a process lays its context behind a
+ * userfaultfd or into a file of a file system that does not answer (FUSE), the copy
+ * waits for it, until the reading process gets a fatal signal. A caller that may
+ * not wait reads in a thread that it can do without, as the programs do.
  */
 
 struct pctx_reader;
 struct pctx_context;
+struct pctx_reader_opts;
+
+/** pctx_read_fn - reads one process as pctx_read() does */
+typedef int pctx_read_fn(pid_t pid, const struct pctx_reader_opts *opts, struct pctx_context **out);
 
 /** PCTX_PAYLOAD_LIMIT - most that payload_max_bytes may be set to */
 #define PCTX_PAYLOAD_LIMIT (1024u * 1024u)
@@ -261,6 +266,9 @@ struct pctx_reader_opts {
 	uint64_t mappings_max;	   /* most mappings to look at; 0: no limit */
 	uint32_t attempts_max;	   /* tries against a racing writer; 0: 100 */
 	uint32_t accept_version_1; /* not 0: take development version 1 too */
+	/* NULL: pctx_read(); else called instead for each process by pctx_each() and
+	 * pctx_find_service(): to do it with a deadline, -ETIMEDOUT when that is over */
+	pctx_read_fn *read;
 };
 
 /**
@@ -358,8 +366,8 @@ PCTX_API PCTX_CHECKED int pctx_detect(pid_t pid, const struct pctx_reader_opts *
 /**
  * pctx_each_fn - called for one process
  * @pid: the process
- * @error: 0, or why its context could not be read: one of the outcomes above,
- *         never -ENODATA or -ESRCH
+ * @error: 0, or why its context could not be read: one of the outcomes above or
+ *         of @opts->read, never -ENODATA or -ESRCH
  * @context: NULL with an error; freed after the call
  * @arg: what pctx_each() was given
  *
@@ -397,7 +405,7 @@ PCTX_API PCTX_CHECKED int pctx_each(const struct pctx_reader_opts *opts, pctx_ea
  *
  * Return: 0 with *@n of 1 or more; -ENODATA: no process that the caller may look
  * into has it; -EPERM: the same, and some may not be looked into (run with
- * CAP_SYS_PTRACE); -EINVAL, -E2BIG, -ENOMEM, -EMFILE, -ENFILE as pctx_each().
+ * CAP_SYS_PTRACE); -ETIMEDOUT: the same, and @opts->read gave some up; -EINVAL, -E2BIG, -ENOMEM, -EMFILE, -ENFILE as pctx_each().
  */
 PCTX_API PCTX_CHECKED int pctx_find_service(const char *service_name,
 					    const struct pctx_reader_opts *opts, pid_t *pids,

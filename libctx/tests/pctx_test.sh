@@ -464,7 +464,7 @@ read__interrupted_body()
 	publisher_start "shop"
 	for call in "process_vm_readv" "read -P /proc/$(cat pid)/maps"; do
 		# shellcheck disable=SC2086 # the path is another word
-		atf_check -o match:'"shop"' env "ASAN_OPTIONS=detect_leaks=0" strace -qq -o trace \
+		atf_check -o match:'"shop"' env "ASAN_OPTIONS=detect_leaks=0" strace -f -qq -o trace \
 			-e inject=${call%% *}:error=EINTR:when=1 -e trace=$call \
 			"$bin/pctx" read "$(cat pid)"
 		atf_check -o inline:'1\n' grep -c INJECTED trace

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bounded.h"
 #include "cli.h"
 #include "commands.h"
 #include "outcome.h"
@@ -130,6 +131,7 @@ int list_main(int argc, char **argv)
 	int rc = 0;
 
 	source_init(&l.opts);
+	l.opts.read = bounded_read;
 	argp_parse(&argp, argc, argv, 0, NULL, &l);
 	if (l.json)
 		rc = record_print(json_pack("{s:s, s:i}", "format", "pctx.list", "version", 1));

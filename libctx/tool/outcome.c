@@ -16,6 +16,10 @@ static const struct outcome outcomes[] = {
 	{ -ERANGE, "scan_limit", "none among the mappings allowed; raise --mappings-max",
 	  CLI_UNAVAILABLE, true },
 	{ -EPERM, "not_permitted", "not permitted; run as its user or as root", CLI_FAILED, false },
+	{ -ETIMEDOUT, "no_answer",
+	  "its memory does not answer: it lies behind a userfaultfd or in a file system that "
+	  "hangs; try again when that is served",
+	  CLI_FAILED, true },
 	{ -ESRCH, "gone", "no such process; `pctx list' shows those that published one", CLI_FAILED,
 	  false },
 	{ -ENOMEM, "failed", "out of memory", CLI_FAILED, false },

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bounded.h"
 #include "cli.h"
 #include "commands.h"
 #include "outcome.h"
@@ -137,10 +138,10 @@ int read_main(int argc, char **argv)
 
 	source_init(&r.opts);
 	argp_parse(&argp, argc, argv, 0, NULL, &r);
-	error = pctx_read(r.pid, &r.opts, &context);
+	error = bounded_read(r.pid, &r.opts, &context);
 	rc = error;
 	if (error && r.fallback && outcome_of(error)->fallback)
-		rc = pctx_detect(r.pid, &r.opts, &context);
+		rc = bounded_detect(r.pid, &r.opts, &context);
 	if (rc)
 		return fail(&r, rc);
 	rc = r.json ? print_json(&r, context, error) : print_text(&r, context, error);

@@ -13,6 +13,10 @@
  * A process that was given keeps its entry, published or not, until it is gone:
  * its number may be another process's by the time we look again.
  *
+ * A process that does not let itself be read costs one deadline (bounded.h), and
+ * is not read again: its entry has no reader any more, and stays until the
+ * process's directory in /proc is gone.
+ *
  * What is published and withdrawn within an interval may be missed; of updates
  * in quick succession the last is seen.
  */
@@ -25,7 +29,9 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "bounded.h"
 #include "cli.h"
 #include "commands.h"
 #include "notify.h"
@@ -174,7 +180,7 @@ static void entry_drop(struct watch *w, struct entry *e)
 static int entry_read(struct watch *w, struct entry *e)
 {
 	struct pctx_context *context;
-	int rc = pctx_reader_read(e->reader, &context);
+	int rc = bounded_reader_read(&e->reader, &context);
 	bool first = !e->told || e->state;
 
 	if (rc)
@@ -206,11 +212,28 @@ static bool own_error(struct watch *w, pid_t pid, int rc)
 	return true;
 }
 
+/* Has the process ended that did not let itself be read? */
+static bool given_up_gone(const struct watch *w, pid_t pid)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%d", w->opts.procfs ? w->opts.procfs : "/proc", (int)pid);
+	return access(path, F_OK) != 0;
+}
+
+/* Without a reader it was given up: nothing changes but that it ends. */
+static int entry_poll(struct watch *w, struct entry *e, bool *changed)
+{
+	if (e->reader)
+		return bounded_reader_poll(&e->reader, changed);
+	return given_up_gone(w, e->pid) ? -ESRCH : -ETIMEDOUT;
+}
+
 /* One look at an entry; false when it is of no more use. */
 static bool entry_look(struct watch *w, struct entry *e)
 {
 	bool published = e->told && !e->state, changed = false;
-	int rc = pctx_reader_poll(e->reader, &changed);
+	int rc = entry_poll(w, e, &changed);
 
 	if (rc == 0 && changed)
 		rc = entry_read(w, e);
@@ -389,7 +412,7 @@ static bool given_exist(struct watch *w)
 		struct pctx_context *context;
 
 		if (rc == 0) {
-			rc = pctx_reader_read(reader, &context);
+			rc = bounded_reader_read(&reader, &context);
 			if (rc == 0)
 				pctx_context_free(context);
 			pctx_reader_close(reader);

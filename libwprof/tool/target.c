@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bounded.h"
 #include "cli.h"
 #include "otlp_json.h"
 #include "pctx.h"
@@ -53,7 +54,7 @@ static void read_context(struct target *t)
 
 	json_decref(t->context);
 	t->context = NULL;
-	if (!t->reader || pctx_reader_read(t->reader, &context))
+	if (!t->reader || bounded_reader_read(&t->reader, &context))
 		return;
 	t->context = otlp_json_context(context);
 	read_service(t, context);
@@ -78,7 +79,7 @@ bool target_changed(struct target *t)
 	json_t *old;
 	bool differs;
 
-	if (!t->reader || pctx_reader_poll(t->reader, &changed) || !changed)
+	if (!t->reader || bounded_reader_poll(&t->reader, &changed) || !changed)
 		return false;
 	old = json_incref(t->context);
 	read_context(t);
@@ -115,7 +116,7 @@ static int several(const char *service, const pid_t *pids, size_t n, size_t room
 
 static int find_service(const char *service, pid_t *pid)
 {
-	struct pctx_reader_opts opts = { .size = sizeof(opts) };
+	struct pctx_reader_opts opts = { .size = sizeof(opts), .read = bounded_read };
 	pid_t pids[16];
 	size_t n = sizeof(pids) / sizeof(pids[0]);
 	int rc = pctx_find_service(service, &opts, pids, &n);
@@ -129,6 +130,12 @@ static int find_service(const char *service, pid_t *pid)
 	if (rc == -EPERM) {
 		cli_error("no process that may be looked into has published the service name %s; "
 			  "others may not be looked into: try again as root",
+			  service);
+		return CLI_UNAVAILABLE;
+	}
+	if (rc == -ETIMEDOUT) {
+		cli_error("no process that can be read has published the service name %s; "
+			  "`pctx list` shows those that do not answer",
 			  service);
 		return CLI_UNAVAILABLE;
 	}

@@ -1,0 +1,37 @@
+/*
+ * bounded.h - reading a process that may keep its reader from returning.
+ *
+ * What the library does, with a deadline. For programs: the library itself starts
+ * no thread.
+ */
+#ifndef PROCSCOPE_BOUNDED_H
+#define PROCSCOPE_BOUNDED_H
+
+#include "pctx.h"
+
+/** BOUNDED_MS - a process that did not answer for so long does not answer */
+#define BOUNDED_MS 3000u
+
+/**
+ * bounded_read() - pctx_read() with a deadline; fits pctx_reader_opts.read
+ * @opts: not NULL; what it points to must outlive the program's reading
+ *
+ * Return: as pctx_read(), or -ETIMEDOUT: the process keeps its memory from being
+ * read. -EAGAIN also when no thread could be started.
+ */
+int bounded_read(pid_t pid, const struct pctx_reader_opts *opts, struct pctx_context **out);
+
+/** bounded_detect() - pctx_detect() with a deadline, as bounded_read() */
+int bounded_detect(pid_t pid, const struct pctx_reader_opts *opts, struct pctx_context **out);
+
+/**
+ * bounded_reader_read() - pctx_reader_read() with a deadline
+ *
+ * After -ETIMEDOUT the reader is lost, and *@reader NULL.
+ */
+int bounded_reader_read(struct pctx_reader **reader, struct pctx_context **out);
+
+/** bounded_reader_poll() - pctx_reader_poll() with a deadline, in the same way */
+int bounded_reader_poll(struct pctx_reader **reader, bool *changed);
+
+#endif /* PROCSCOPE_BOUNDED_H */
