@@ -307,6 +307,74 @@ watch__ebpf_body()
 }
 watch__ebpf_cleanup() { publisher_stop; }
 
+atf_test_case watch__ebpf_32_bit cleanup
+watch__ebpf_32_bit_head()
+{
+	atf_set "descr" "watch is told of a publication by a 32-bit program too"
+	atf_set "require.progs" "jq gcc"
+	atf_set "require.user" "root"
+	atf_set "timeout" "30"
+}
+watch__ebpf_32_bit_body()
+{
+	cat > main.c <<'END'
+/* freestanding: the C library for 32 bits is seldom installed */
+static int call(int n, int a, int b, int c, int d, int e)
+{
+	int result;
+
+	__asm__ volatile("int $0x80" : "=a"(result)
+			 : "a"(n), "b"(a), "c"(b), "d"(c), "S"(d), "D"(e) : "memory");
+	return result;
+}
+static const char payload[] = "\n\037\n\035\n\014service.name\022\015\n\013thirty-two!";
+void _start(void)
+{
+	static const unsigned int head[] = { 0x4c45544f, 0x5854435f, 2, sizeof(payload) - 1, 0, 0 };
+	int fd = call(356, (int)"OTEL_CTX", 1, 0, 0, 0); /* memfd_create */
+	volatile unsigned int *h;
+	char c;
+
+	call(93, fd, 4096, 0, 0, 0);			 /* ftruncate */
+	call(3, 0, (int)&c, 1, 0, 0);			 /* read: the test says when */
+	/* old mmap, of six arguments in memory */
+	{
+		int args[] = { 0, 4096, 3, 2, fd, 0 };
+
+		h = (void *)call(90, (int)args, 0, 0, 0, 0);
+	}
+	for (int i = 0; i < 6; i++)
+		h[i] = head[i];
+	h[6] = (unsigned int)payload;
+	h[7] = 0;
+	h[4] = 1000;
+	call(172, 0x53564d41, 0, (int)h, 4096, (int)"OTEL_CTX"); /* prctl */
+	call(3, 0, (int)&c, 1, 0, 0);
+	call(1, 0, 0, 0, 0, 0);				 /* exit */
+}
+END
+	atf_check gcc -m32 -Os -ffreestanding -fno-pie -no-pie -fno-stack-protector \
+		-nostdlib -static -o publisher32 main.c
+	./publisher32 < /dev/null || atf_skip "this kernel runs no 32-bit programs"
+	mkfifo orders
+	./publisher32 < orders &
+	echo $! > pid
+	exec 3> orders
+	"$bin/pctx" watch --json --interval 3600000 > events 2> why &
+	watcher=$!
+	await 1
+	if grep -q '"source":"poll"' events; then
+		kill "$watcher"
+		atf_skip "no eBPF here: $(cat why)"
+	fi
+	echo >&3
+	until grep -q "thirty-two!" events; do kill -0 "$watcher" || atf_fail "$(cat why)"; done
+	atf_check -o match:publish grep "\"pid\": *$(cat pid)," events
+	kill -INT "$watcher"
+	wait "$watcher" || atf_fail "watch: $?"
+}
+watch__ebpf_32_bit_cleanup() { publisher_stop; }
+
 atf_test_case watch__bad_targets
 watch__bad_targets_head()
 {
@@ -497,6 +565,7 @@ atf_init_test_cases()
 	atf_add_test_case list__procfs
 	atf_add_test_case watch__poll
 	atf_add_test_case watch__ebpf
+	atf_add_test_case watch__ebpf_32_bit
 	atf_add_test_case watch__bad_targets
 	atf_add_test_case watch__pid_reused
 	atf_add_test_case watch__permission_lost

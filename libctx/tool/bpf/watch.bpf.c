@@ -4,6 +4,10 @@
  * refuses to name memory. So every exit from that call is an event, whatever it
  * returned. Attached to the exit of all system calls: it is there on every kernel
  * with BTF and needs no tracefs; two loads and a compare for all other calls.
+ *
+ * A 32-bit program's call has another number and its arguments in other registers,
+ * and nothing here says which kind a call was: each is compared with both. What
+ * looks like one and is none costs a look at that process.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_core_read.h>
@@ -13,12 +17,13 @@
 #include "watch_event.h"
 
 #define SYS_PRCTL	157
+#define SYS_PRCTL_32	172
 #define PR_SET_VMA	0x53564d41
 #define NAME		"OTEL_CTX"
 
 /* Found in the running kernel's own types when this is loaded (CO-RE). */
 struct pt_regs {
-	unsigned long orig_ax, di, si, r8;
+	unsigned long orig_ax, bx, cx, di, si, r8;
 } __attribute__((preserve_access_index));
 
 /* The PID namespace to tell PIDs in; inode 0: the first one. */
@@ -57,14 +62,28 @@ static __always_inline int is_context_name(unsigned long address)
 	return 1;
 }
 
+/* The address of the name in a call that names memory; 0: another call. */
+static __always_inline unsigned long name_given(struct pt_regs *regs)
+{
+	unsigned long number = BPF_CORE_READ(regs, orig_ax);
+
+	if (number == SYS_PRCTL && BPF_CORE_READ(regs, di) == PR_SET_VMA &&
+	    BPF_CORE_READ(regs, si) == 0)
+		return BPF_CORE_READ(regs, r8);
+	if (number == SYS_PRCTL_32 && BPF_CORE_READ(regs, bx) == PR_SET_VMA &&
+	    BPF_CORE_READ(regs, cx) == 0)
+		return BPF_CORE_READ(regs, di);
+	return 0;
+}
+
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_exit, struct pt_regs *regs, long ret)
 {
+	unsigned long name = name_given(regs);
 	struct watch_event *event;
 	__u32 pid;
 
-	if (BPF_CORE_READ(regs, orig_ax) != SYS_PRCTL || BPF_CORE_READ(regs, di) != PR_SET_VMA ||
-	    BPF_CORE_READ(regs, si) != 0 || !is_context_name(BPF_CORE_READ(regs, r8)))
+	if (!name || !is_context_name(name))
 		return 0;
 	pid = current_pid();
 	if (!pid)
