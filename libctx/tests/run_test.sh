@@ -89,6 +89,20 @@ program__static_body()
 	PATH=$PWD:$PATH refuses "$PWD/static .*statically linked" static
 }
 
+atf_test_case program__loader
+program__loader_head()
+{
+	atf_set "descr" "The dynamic loader run by hand preloads into the program that it is given"
+	atf_set "require.progs" "readelf"
+}
+program__loader_body()
+{
+	loader=$(readelf -l "$bin/pctx" | sed -n 's/.*interpreter: \(.*\)\]/\1/p')
+	# shellcheck disable=SC2016 # for the shell inside
+	atf_check -o match:'service.name  *"by hand"' "$bin/pctx" run --attr "service.name=by hand" -- \
+		"$loader" "$(command -v sh)" -c '"$0" read $$; exit $?' "$bin/pctx"
+}
+
 atf_test_case program__setuid
 program__setuid_head()
 {
@@ -363,7 +377,7 @@ shim__with_publisher_body()
 
 atf_init_test_cases()
 {
-	for c in usage__refused program__missing program__static program__setuid \
+	for c in usage__refused program__missing program__static program__loader program__setuid \
 		program__other_machine shim__missing run__transparent run__preload_kept \
 		attributes__sources attributes__wrong instance__given forks__followed \
 		shim__contained shim__no_malloc shim__seccomp shim__small_stack \

@@ -3,7 +3,8 @@
  * a word, or makes the program fail, for: static programs (there is no loader),
  * setuid, setgid and file capabilities (the loader is told to be careful), and
  * programs of another machine type or another C library than the shim's. A
- * script is judged by its interpreter.
+ * script is judged by its interpreter. The loader run by hand looks like a static
+ * program, and does preload: into the program that it is given.
  */
 #include <elf.h>
 #include <errno.h>
@@ -25,7 +26,8 @@
 
 struct run_elf {
 	ElfW(Ehdr) header;
-	char loader[256]; /* base name of the program interpreter, "" if none */
+	char path[256];	    /* of the program interpreter, "" if none */
+	const char *loader; /* its base name */
 };
 
 static bool run_pread(int fd, void *buf, size_t len, uint64_t offset)
@@ -35,10 +37,8 @@ static bool run_pread(int fd, void *buf, size_t len, uint64_t offset)
 
 static void run_loader(int fd, struct run_elf *elf)
 {
-	char path[256] = "";
 	ElfW(Phdr) ph;
 
-	elf->loader[0] = 0;
 	for (int i = 0; i < elf->header.e_phnum; i++) {
 		uint64_t at = elf->header.e_phoff + (uint64_t)i * elf->header.e_phentsize;
 		const char *slash;
@@ -47,10 +47,11 @@ static void run_loader(int fd, struct run_elf *elf)
 			return;
 		if (ph.p_type != PT_INTERP)
 			continue;
-		if (ph.p_filesz >= sizeof(path) || !run_pread(fd, path, ph.p_filesz, ph.p_offset))
+		if (ph.p_filesz >= sizeof(elf->path) ||
+		    !run_pread(fd, elf->path, ph.p_filesz, ph.p_offset))
 			return;
-		slash = strrchr(path, '/');
-		snprintf(elf->loader, sizeof(elf->loader), "%s", slash ? slash + 1 : path);
+		slash = strrchr(elf->path, '/');
+		elf->loader = slash ? slash + 1 : elf->path;
 		return;
 	}
 }
@@ -60,6 +61,8 @@ static bool run_elf_read(int fd, struct run_elf *elf)
 {
 	ElfW(Ehdr) *h = &elf->header;
 
+	memset(elf->path, 0, sizeof(elf->path));
+	elf->loader = elf->path;
 	if (!run_pread(fd, h, sizeof(*h), 0) || memcmp(h, ELFMAG, SELFMAG) != 0)
 		return false;
 	if (h->e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32))
@@ -77,6 +80,15 @@ static bool run_own_elf(struct run_elf *elf)
 	return ok;
 }
 
+/* Is @path the very loader that runs pctx? */
+static bool run_is_loader(const char *path, const struct run_elf *own)
+{
+	struct stat a, b;
+
+	return *own->path && stat(path, &a) == 0 && stat(own->path, &b) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 static bool run_check_elf(const char *path, const struct run_elf *elf)
 {
 	struct run_elf own;
@@ -92,6 +104,8 @@ static bool run_check_elf(const char *path, const struct run_elf *elf)
 			  path);
 		return false;
 	}
+	if (!*elf->loader && run_is_loader(path, &own))
+		return true;
 	if (!*elf->loader) {
 		cli_error("cannot run %s with a context: it is statically linked, nothing can be "
 			  "preloaded; link it with libctx and call pctx_publish()",
@@ -150,7 +164,7 @@ static bool run_interpreter(int fd, char *out, size_t size)
 
 static bool run_check_at(const char *path, int depth)
 {
-	struct run_elf elf = { .loader = "" };
+	struct run_elf elf;
 	char interpreter[256];
 	bool ok = true;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
