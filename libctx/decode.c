@@ -1,3 +1,5 @@
+#ifdef __linux__
+
 #include <errno.h>
 #include <string.h>
 
@@ -155,3 +157,5 @@ int decode_context(const void *payload, size_t len, struct pctx_context **out)
 		*out = c;
 	return rc;
 }
+
+#endif /* __linux__ */

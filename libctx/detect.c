@@ -7,6 +7,8 @@
  * semantic conventions. What the environment says stands first and wins, as in
  * an SDK; OTEL_SERVICE_NAME wins over OTEL_RESOURCE_ATTRIBUTES.
  */
+#ifdef __linux__
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -356,3 +358,19 @@ int pctx_detect(pid_t pid, const struct pctx_reader_opts *opts, struct pctx_cont
 	errno = saved;
 	return rc;
 }
+
+#else /* not Linux */
+
+#include "pctx.h"
+
+#include <errno.h>
+
+int pctx_detect(pid_t pid, const struct pctx_reader_opts *opts, struct pctx_context **out)
+{
+	(void)pid;
+	(void)opts;
+	(void)out;
+	return -ENOSYS;
+}
+
+#endif /* __linux__ */

@@ -42,6 +42,8 @@
  * answer of the target makes this loop without end: text and windows advance in
  * addresses.
  */
+#ifdef __linux__
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -456,3 +458,5 @@ int discover(struct target *t, const struct discover_opts *opts, uint64_t *addre
 	free(d);
 	return rc;
 }
+
+#endif /* __linux__ */

@@ -44,6 +44,8 @@
  * timestamps twice exists, so a read compares the payload's bytes as well; a poll
  * compares the header only.
  */
+#ifdef __linux__
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -434,3 +436,48 @@ int pctx_read(pid_t pid, const struct pctx_reader_opts *opts, struct pctx_contex
 	pctx_reader_close(reader);
 	return rc;
 }
+
+#else /* not Linux */
+
+#include "pctx.h"
+
+#include <errno.h>
+
+/* There is nothing to read. Programs build and link everywhere all the same. */
+
+int pctx_reader_open(pid_t pid, const struct pctx_reader_opts *opts, struct pctx_reader **out)
+{
+	(void)pid;
+	(void)opts;
+	(void)out;
+	return -ENOSYS;
+}
+
+void pctx_reader_close(struct pctx_reader *reader)
+{
+	(void)reader;
+}
+
+int pctx_reader_read(struct pctx_reader *reader, struct pctx_context **out)
+{
+	(void)reader;
+	(void)out;
+	return -ENOSYS;
+}
+
+int pctx_reader_poll(struct pctx_reader *reader, bool *changed)
+{
+	(void)reader;
+	(void)changed;
+	return -ENOSYS;
+}
+
+int pctx_read(pid_t pid, const struct pctx_reader_opts *opts, struct pctx_context **out)
+{
+	(void)pid;
+	(void)opts;
+	(void)out;
+	return -ENOSYS;
+}
+
+#endif /* __linux__ */

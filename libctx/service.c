@@ -1,4 +1,6 @@
 /* Looking through all processes of a procfs. */
+#ifdef __linux__
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -241,3 +243,29 @@ int pctx_find_service(const char *service_name, const struct pctx_reader_opts *o
 	errno = saved;
 	return rc;
 }
+
+#else /* not Linux */
+
+#include "pctx.h"
+
+#include <errno.h>
+
+int pctx_each(const struct pctx_reader_opts *opts, pctx_each_fn *each, void *arg)
+{
+	(void)opts;
+	(void)each;
+	(void)arg;
+	return -ENOSYS;
+}
+
+int pctx_find_service(const char *service_name, const struct pctx_reader_opts *opts, pid_t *pids,
+		      size_t *n)
+{
+	(void)service_name;
+	(void)opts;
+	(void)pids;
+	(void)n;
+	return -ENOSYS;
+}
+
+#endif /* __linux__ */

@@ -1,3 +1,5 @@
+#ifdef __linux__
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -266,3 +268,5 @@ bool target_live_thread(struct target *t)
 	closedir(tasks);
 	return found;
 }
+
+#endif /* __linux__ */

@@ -241,6 +241,7 @@ PCTX_API PCTX_CHECKED int pctx_unpublish(void);
  * -ESRCH: there is no such process (any more). Its number may belong to another
  *   one by now: open a new reader for that.
  * -ENOMEM, -EMFILE, -ENFILE: out of what they say; free some and try again.
+ * -ENOSYS: not Linux; go on without. Nothing is ever read there.
  *
  * Limit: the kernel copies the memory. Where a process lays its context behind a
  * userfaultfd or into a file of a file system that does not answer (FUSE), the copy

@@ -5,6 +5,7 @@ setup()
 	top=$(atf_config_get top)
 	include="-I$top/libctx/include"
 	generated=$(atf_get_srcdir)/../proto
+	reader_sources="reader discover target service detect decode context pool"
 	sources="arena encode foreign keymap otel_env publish state utf8"
 }
 
@@ -37,7 +38,7 @@ header__alone_body()
 atf_test_case build__not_linux
 build__not_linux_head()
 {
-	atf_set "descr" "Elsewhere than on Linux the publisher builds without a header of Linux, and says -ENOSYS"
+	atf_set "descr" "Elsewhere than on Linux publisher and reader build without a header of Linux, and say -ENOSYS"
 	atf_set "require.progs" "gcc"
 }
 build__not_linux_body()
@@ -49,14 +50,27 @@ build__not_linux_body()
 int main(void)
 {
 	struct pctx_publish_opts opts = { .size = sizeof(opts) };
+	struct pctx_reader *reader = NULL;
+	struct pctx_context *context = NULL;
 	uint8_t index;
+	bool changed;
+	size_t n = 0;
 
+	pctx_reader_close(reader);
+	pctx_context_free(context);
 	return pctx_publish(&opts) != -ENOSYS || pctx_unpublish() != -ENOSYS ||
-	       pctx_key_map_append("k", &index) != -ENOSYS;
+	       pctx_key_map_append("k", &index) != -ENOSYS ||
+	       pctx_reader_open(1, NULL, &reader) != -ENOSYS ||
+	       pctx_reader_read(reader, &context) != -ENOSYS ||
+	       pctx_reader_poll(reader, &changed) != -ENOSYS ||
+	       pctx_read(1, NULL, &context) != -ENOSYS ||
+	       pctx_detect(1, NULL, &context) != -ENOSYS ||
+	       pctx_each(NULL, NULL, NULL) != -ENOSYS ||
+	       pctx_find_service("a", NULL, NULL, &n) != -ENOSYS || reader || context;
 }
 END
 	objects=
-	for s in $sources; do
+	for s in $sources $reader_sources; do
 		# shellcheck disable=SC2086
 		atf_check gcc -std=c11 -Wall -Wextra -Werror -U__linux__ -U__linux -Ulinux $include \
 			"-I$top/libctx" -MMD -MF $s.d -c -o $s.o "$top/libctx/$s.c"
@@ -64,7 +78,8 @@ END
 	done
 	# errno.h of glibc has one for the numbers; nothing else may
 	atf_check -s exit:1 grep -hoE '[^ ]*/(linux/|sys/(mman|prctl|syscall|uio)\.h|protobuf-c)[^ ]*' \
-		arena.d foreign.d keymap.d state.d
+		arena.d foreign.d keymap.d state.d \
+		reader.d discover.d target.d service.d detect.d decode.d context.d pool.d
 	atf_check -s exit:1 grep -hoE '[^ ]*/(sys/(mman|prctl|syscall|uio)\.h|protobuf-c)[^ ]*' publish.d
 	# shellcheck disable=SC2086
 	atf_check gcc -std=c11 $include -o main main.c $objects
