@@ -228,7 +228,10 @@ TEST_CASE(fixture__no_procfs, "A directory that is no procfs is -EINVAL, not one
 
 enum place { FIRST, MIDDLE, LAST, NOWHERE };
 
-#define N_MANY 30000u
+#define N_MANY 30000u /* within the default of vm.max_map_count */
+#define N_MORE 200000u
+
+static unsigned int n_many = N_MANY;
 
 static void publish_here(void)
 {
@@ -257,10 +260,10 @@ static void publish_among_many(int step, void *arg)
 	(void)step;
 	if (place == FIRST)
 		publish_here();
-	map_many(N_MANY / 2, place == LAST);
+	map_many(n_many / 2, place == LAST);
 	if (place == MIDDLE)
 		publish_here();
-	map_many(N_MANY / 2, place == LAST);
+	map_many(n_many / 2, place == LAST);
 	if (place == LAST)
 		publish_here();
 }
@@ -291,6 +294,60 @@ TEST_CASE(many__everywhere,
 		ATF_CHECK(expected || by_query == by_text);
 		scene_end(&s);
 	}
+}
+
+/* Set vm.max_map_count to what the file @from says, and say in @to what it was. */
+static void max_map_count(const char *from, const char *to)
+{
+	const char *path = "/proc/sys/vm/max_map_count";
+	char old[32] = "", new[32] = "";
+	FILE *f = fopen(from, "r");
+
+	if (!f)
+		return;
+	ATF_REQUIRE(fgets(new, sizeof(new), f));
+	fclose(f);
+	f = fopen(path, "r");
+	ATF_REQUIRE(f && fgets(old, sizeof(old), f));
+	fclose(f);
+	if (to && strtoul(old, NULL, 10) >= strtoul(new, NULL, 10))
+		return;
+	if (to)
+		atf_utils_create_file(to, "%s", old);
+	f = fopen(path, "w");
+	ATF_REQUIRE(f && fputs(new, f) >= 0 && fclose(f) == 0);
+}
+
+ATF_TC_WITH_CLEANUP(many__beyond_the_default);
+ATF_TC_HEAD(many__beyond_the_default, tc)
+{
+	atf_tc_set_md_var(tc, "descr",
+			  "Among 200,000 mappings, more than a process may have by default, too");
+	atf_tc_set_md_var(tc, "require.user", "root");
+	atf_tc_set_md_var(tc, "timeout", "30");
+}
+ATF_TC_BODY(many__beyond_the_default, tc)
+{
+	enum place places[] = { FIRST, NOWHERE };
+
+	atf_utils_create_file("raised", "%u\n", 2 * N_MORE);
+	max_map_count("raised", "before");
+	n_many = N_MORE;
+	for (size_t i = 0; i < 2; i++) {
+		struct scene s = scene_begin(publish_among_many, &places[i]);
+		uint64_t by_query = 1, by_text = 2;
+		int expected = i ? -ENODATA : 0;
+
+		ATF_CHECK_EQ(expected, discover_in(s.pid, false, 0, &by_query));
+		ATF_CHECK_EQ(expected, discover_in(s.pid, true, 0, &by_text));
+		ATF_CHECK(expected || by_query == by_text);
+		ATF_CHECK_EQ(-ERANGE, discover_in(s.pid, true, N_MORE / 2, &by_text));
+		scene_end(&s);
+	}
+}
+ATF_TC_CLEANUP(many__beyond_the_default, tc)
+{
+	max_map_count("before", NULL);
 }
 
 TEST_CASE(many__limit, "The caller's limit on mappings ends the search with -ERANGE, not with none")
@@ -371,6 +428,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, fixture__no_memory);
 	ATF_TP_ADD_TC(tp, fixture__no_procfs);
 	ATF_TP_ADD_TC(tp, many__everywhere);
+	ATF_TP_ADD_TC(tp, many__beyond_the_default);
 	ATF_TP_ADD_TC(tp, many__limit);
 	ATF_TP_ADD_TC(tp, many__limit_exact);
 	ATF_TP_ADD_TC(tp, many__two_contexts);
