@@ -470,6 +470,38 @@ KID_CASE(busy__skipped_and_told,
 	SHOWS(48, k, p, 48);
 }
 
+static bool is_hot(const struct kid *k, long addr)
+{
+	const struct wprof_region *r;
+	size_t n;
+
+	ATF_REQUIRE_EQ(0, wprof_hot(k->w, &r, &n));
+	for (size_t i = 0; i < n; i++)
+		if (r[i].start <= (uint64_t)addr && (uint64_t)addr < r[i].end)
+			return true;
+	return false;
+}
+
+KID_CASE(pause__heat_is_kept, "What was hot before a pause is hot in the first interval after it")
+{
+	long p = 0x60000000;
+
+	place(k, p, 64);
+	kid_write(k, p, 64);
+	kid_profile(k, NULL);
+	for (int i = 0; i < 4; i++) {
+		ATF_CHECK(!is_hot(k, p) || i > 2);
+		kid_write(k, p, 64);
+		kid_sample(k);
+	}
+	ATF_CHECK(is_hot(k, p));
+	ATF_REQUIRE_EQ(0, wprof_pause(k->w));
+	ATF_REQUIRE_EQ(0, wprof_resume(k->w));
+	kid_write(k, p, 64);
+	SHOWS(64, k, p, 64);
+	ATF_CHECK(is_hot(k, p));
+}
+
 /* a second session of the kid, with a userfaultfd of its own */
 static int second_profile(struct kid *k, struct wprof **w, struct wprof_why *why)
 {
@@ -648,6 +680,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, exit__is_noticed);
 	ATF_TP_ADD_TC(tp, exec__is_noticed);
 	ATF_TP_ADD_TC(tp, busy__skipped_and_told);
+	ATF_TP_ADD_TC(tp, pause__heat_is_kept);
 	ATF_TP_ADD_TC(tp, second__refused_where_some_memory_is_free);
 	ATF_TP_ADD_TC(tp, shared__counted_untracked);
 	ATF_TP_ADD_TC(tp, untouched__never_armed);
