@@ -127,7 +127,8 @@ static int measure(enum place place, unsigned int n)
 	struct layout l = { place, n };
 	unsigned int rounds = n >= 100000 ? 5 : n >= 1000 ? 41 : ROUNDS_MOST;
 	pid_t pid = target_start(layout_make, &l);
-	double wholes[ROUNDS_MOST], texts[ROUNDS_MOST], all_ours[ROUNDS_MOST];
+	double wholes[ROUNDS_MOST] = { 0 }, texts[ROUNDS_MOST] = { 0 },
+	       all_ours[ROUNDS_MOST] = { 0 };
 	double whole, text, ours;
 	bool missed;
 
