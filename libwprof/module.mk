@@ -79,7 +79,7 @@ $(addsuffix .o,$(call atf-c-tests,$d)): mod-cppflags = -I$B/libwprof/criu/proto 
 $(addsuffix .o,$(call atf-c-tests,$d)): | $(wprof-pb)
 
 # CRIU images put together by hand, for the tests of the code that reads them
-$B/$d/tests/images_test $B/$d/tests/images_ship_test: $B/$d/tests/imgkit.o
+$B/$d/tests/images_test $B/$d/tests/images_ship_test $B/$d/tests/dump_test: $B/$d/tests/imgkit.o
 
 # the parts of the program, without its main
 wprof-tool-tests := $(filter $B/$d/tests/tool_%,$(call atf-c-tests,$d))
@@ -121,7 +121,7 @@ all-tests: $B/$d/tests/images_target
 
 # ---- fuzzing, as of libctx; the corpus is kept in libwprof/fuzz/corpus
 fuzz-programs += $B/fuzz/images
-$B/fuzz/images: $d/fuzz/images.c $(wildcard $d/criu/*.c) $d/why.c $(wprof-pb)
+$B/fuzz/images: $d/fuzz/images.c $(wildcard $d/criu/*.c) $d/maps.c $d/why.c $(wprof-pb)
 	@mkdir -p $(@D)
 	$(call say,FUZZ)$(FUZZ_CC) -std=c11 -D_GNU_SOURCE -DPROCSCOPE_VERSION='"$(VERSION)"' \
 		-w -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
