@@ -6,6 +6,7 @@
 
 #include "bounded.h"
 #include "grpc/health/v1/health.pb-c.h"
+#include "dumper.h"
 #include "handlers.h"
 #include "log.h"
 #include "message.h"
@@ -16,7 +17,6 @@
 #define CONSECUTIVE_MAX	    10
 #define GRANULARITY_MIN	    (64u << 10)
 #define GRANULARITY_MAX	    (1u << 30)
-#define DUMP_ID_MAX	    64
 #define DEFAULT_INTERVAL_MS 1000
 #define DEFAULT_THRESHOLD   0.3
 #define DEFAULT_CONSECUTIVE 3
@@ -403,34 +403,38 @@ static void serve_context(struct rpc *rpc, const uint8_t *data, size_t len)
 
 /* ---- PreCheckpoint, FinalDump -------------------------------------------------------- */
 
-/* An id is a directory's name, so it has nothing that could lead elsewhere. */
-static bool is_dump_id(const char *id)
+/* What is wrong, by the field's name. */
+static const char *dump_check(const char *id, const char *parent)
 {
-	static const char set[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-	size_t len = strlen(id);
-
-	return len && len <= DUMP_ID_MAX && *id != '-' && strspn(id, set) == len;
+	if (!dump_id_valid(id))
+		return "dump_id: 1 to 64 letters, digits, _ and -, no - first";
+	if (*parent && (!dump_id_valid(parent) || !strcmp(id, parent)))
+		return "parent_dump_id: the id of an earlier dump, or none";
+	return NULL;
 }
 
-static void dump_answer(struct rpc *rpc, const char *id, const char *parent)
+static void dump_post(struct rpc *rpc, const char *id, const char *parent, bool final,
+		      bool leave_running)
 {
-	Criu__Agent__V1__DumpResponse out = CRIU__AGENT__V1__DUMP_RESPONSE__INIT;
+	const char *wrong = dump_check(id, parent);
+	struct dump_request *q;
 
-	if (!is_dump_id(id)) {
-		rpc_fail(rpc, RPC_INVALID_ARGUMENT,
-			 "dump_id: 1 to 64 letters, digits, _ and -, no - first");
+	if (wrong) {
+		rpc_fail(rpc, RPC_INVALID_ARGUMENT, wrong);
 		return;
 	}
-	if (*parent && (!is_dump_id(parent) || !strcmp(id, parent))) {
-		rpc_fail(rpc, RPC_INVALID_ARGUMENT,
-			 "parent_dump_id: the id of an earlier dump, or none");
+	q = calloc(1, sizeof(*q));
+	if (!q) {
+		status_fail(rpc, -ENOMEM, "the request");
 		return;
 	}
-	out.error = (char *)"this agent does not run CRIU: dump with criu itself, "
-			    "wprof criu-args says what to leave out";
-	out.dump_id = (char *)id;
-	rpc_reply(rpc, &out.base);
+	q->job.rpc = rpc;
+	q->job.run = dumper_run;
+	memcpy(q->id, id, strlen(id) + 1);
+	memcpy(q->parent, parent, strlen(parent) + 1);
+	q->final = final;
+	q->leave_running = leave_running;
+	post(&q->job);
 }
 
 static void serve_pre(struct rpc *rpc, const uint8_t *data, size_t len)
@@ -440,7 +444,7 @@ static void serve_pre(struct rpc *rpc, const uint8_t *data, size_t len)
 
 	if (!q)
 		return;
-	dump_answer(rpc, q->dump_id, q->parent_dump_id);
+	dump_post(rpc, q->dump_id, q->parent_dump_id, false, false);
 	criu__agent__v1__pre_checkpoint_request__free_unpacked(q, NULL);
 }
 
@@ -451,7 +455,7 @@ static void serve_final(struct rpc *rpc, const uint8_t *data, size_t len)
 
 	if (!q)
 		return;
-	dump_answer(rpc, q->dump_id, q->parent_dump_id);
+	dump_post(rpc, q->dump_id, q->parent_dump_id, true, q->leave_running);
 	criu__agent__v1__final_dump_request__free_unpacked(q, NULL);
 }
 

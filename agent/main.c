@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "dumper.h"
 #include "handlers.h"
 #include "jobs.h"
 #include "listen.h"
@@ -296,6 +297,7 @@ int main(int argc, char **argv)
 	log_level_set(opt.log_level);
 	rights_drop();
 	rights_report();
+	dumper_open(opt.criu, opt.images_dir, opt.hot_mode);
 	target_default(opt.target_pid, opt.target_comm);
 	if (open_signals()) {
 		cli_error("signals cannot be taken: %s", strerror(errno));

@@ -21,7 +21,7 @@ $(health-pb): $(GRPC_PROTO)/grpc/health/v1/health.proto
 agent-obj := $(patsubst %.c,$B/%.o,$(wildcard $d/*.c))
 ctl-obj   := $(patsubst %.c,$B/%.o,$(wildcard $d/ctl/*.c))
 objects   += $(agent-obj) $(ctl-obj) $(agent-pb:.c=.o) $(health-pb:.c=.o)
-agent-cppflags := -I$B/agent/proto -I$B/libctx/proto -Iagent -Ilibctx/tool
+agent-cppflags := -I$B/agent/proto -I$B/libctx/proto -Iagent -Ilibctx/tool -Ilibwprof
 
 $(agent-obj) $(agent-pb:.c=.o) $(health-pb:.c=.o): mod-cppflags = $(agent-cppflags)
 $(ctl-obj): mod-cppflags = $(agent-cppflags) -Iagent/ctl -Ilibctx
@@ -29,7 +29,9 @@ $(agent-obj) $(ctl-obj) $(agent-pb-o): | $(agent-pb) $(health-pb) $(otel-pb)
 
 agent-libs = $$($(PKG_CONFIG) --libs libprotobuf-c) -lgrpc -lgpr -lpthread -lm
 
-$B/bin/wprof-agent: $(agent-obj) $(agent-pb-o) $(addprefix $B/libctx/tool/,bounded.o cli.o) $B/lib/libwprof.a $B/lib/libctx.a
+# dumps are steered by what is inside libwprof (criu/dump.h)
+$B/bin/wprof-agent: $(agent-obj) $(agent-pb-o) $(addprefix $B/libctx/tool/,bounded.o cli.o) \
+		$B/libwprof/internal.a $B/lib/libctx.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(agent-libs)
 

@@ -16,6 +16,9 @@ enum {
 	OPT_METRICS,
 	OPT_TARGET_PID,
 	OPT_TARGET_COMM,
+	OPT_IMAGES_DIR,
+	OPT_CRIU,
+	OPT_HOT_MODE,
 	OPT_LOG_LEVEL,
 	OPT_STOP_TIMEOUT,
 };
@@ -34,6 +37,11 @@ static const struct argp_option option_list[] = {
 	{ "target-pid", OPT_TARGET_PID, "PID", 0, "What to profile when a request names nothing",
 	  0 },
 	{ "target-comm", OPT_TARGET_COMM, "NAME", 0, "The same, by the name of its command", 0 },
+	{ "images-dir", OPT_IMAGES_DIR, "DIR", 0, "Where dumps are made; without it none are taken",
+	  0 },
+	{ "criu", OPT_CRIU, "PROGRAM", 0, "criu unless given", 0 },
+	{ "hot-mode", OPT_HOT_MODE, "MODE", 0,
+	  "What becomes of hot memory: auto (usual), native, withhold or off", 0 },
 	{ "log-level", OPT_LOG_LEVEL, "LEVEL", 0, "debug, info (usual), warn or error", 0 },
 	{ "stop-timeout", OPT_STOP_TIMEOUT, "MS", 0,
 	  "Be gone so long after a SIGTERM at the latest, 400 to 60000; 900 unless given", 0 },
@@ -165,6 +173,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--target-comm: a name");
 		o->target_comm = arg;
 		break;
+	case OPT_IMAGES_DIR:
+		o->images_dir = arg;
+		break;
+	case OPT_CRIU:
+		o->criu = arg;
+		break;
+	case OPT_HOT_MODE:
+		if (!dump_mode_of(arg, &o->hot_mode))
+			argp_error(state, "--hot-mode %s: auto, native, withhold or off", arg);
+		break;
 	case OPT_LOG_LEVEL:
 		set_level(state, o, arg);
 		break;
@@ -200,6 +218,8 @@ void options_parse(int argc, char **argv, struct options *o)
 	o->log_level = LOG_LEVEL_INFO;
 	o->stop_ms = 900;
 	cli_begin();
+	o->criu = "criu";
+	o->hot_mode = DUMP_AUTO;
 	argp_err_exit_status = CLI_USAGE;
 	argp_program_version = "wprof-agent " PROCSCOPE_VERSION;
 	argp_parse(&argp, argc, argv, 0, NULL, o);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "criu/dump.h"
 #include "log.h"
 
 #define LISTEN_MAX   8
@@ -24,6 +25,8 @@ struct options {
 	const char *metrics;
 	pid_t target_pid;
 	const char *target_comm;
+	const char *criu, *images_dir; /* @images_dir: NULL: no dumps */
+	enum dump_mode hot_mode;
 	enum log_level log_level;
 	uint64_t stop_ms; /* from the signal to the end, at most */
 };

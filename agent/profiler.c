@@ -47,6 +47,7 @@ static bool orders_over;
 
 static pthread_mutex_t snap_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct snapshot snap = { .idle = "nothing is being profiled" };
+static bool dumped; /* under snap_lock: the thread has yet to hear of it */
 
 /* of the thread */
 static struct members members;
@@ -83,6 +84,27 @@ void profiler_unlock(void)
 	pthread_mutex_unlock(&snap_lock);
 }
 
+void profiler_dumped(pid_t pid)
+{
+	pthread_mutex_lock(&snap_lock);
+	if (snap.active && snap.pid == pid) {
+		snap.volume.since_dump_bytes = 0;
+		dumped = true;
+	}
+	pthread_mutex_unlock(&snap_lock);
+}
+
+static bool take_dumped(void)
+{
+	bool was;
+
+	pthread_mutex_lock(&snap_lock);
+	was = dumped;
+	dumped = false;
+	pthread_mutex_unlock(&snap_lock);
+	return was;
+}
+
 static void volume_add(const struct wprof_interval *iv)
 {
 	double s = (double)iv->length_ns / 1e9;
@@ -106,6 +128,8 @@ static void volume_take(uint64_t began_ns)
 		if (members.list[i].interval)
 			volume_add(members.list[i].interval);
 	volume.total_bytes += volume.dirty_bytes;
+	if (take_dumped())
+		volume.since_dump_bytes = 0;
 	volume.since_dump_bytes += volume.dirty_bytes;
 	volume.total_s = (double)(profiler_now_ns() - began_ns) / 1e9;
 	volume.at_unix_ms = profiler_unix_ms();

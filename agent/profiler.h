@@ -85,6 +85,9 @@ void profiler_order(struct order *order);
 const struct snapshot *profiler_lock(void);
 void profiler_unlock(void);
 
+/** profiler_dumped() - process @pid was dumped: count its bytes anew. MT-Safe */
+void profiler_dumped(pid_t pid);
+
 /** profiler_close() - end the profiling and the thread */
 void profiler_close(void);
 

@@ -10,7 +10,8 @@ enum { OPT_TLS_CERT = 256, OPT_TLS_KEY, OPT_TLS_CA, OPT_TLS_NAME, OPT_JSON };
 
 static const struct argp_option option_list[] = {
 	{ "connect", 'l', "ADDRESS", 0, "unix:PATH or HOST:PORT of the agent", 0 },
-	{ "timeout", 'w', "SECONDS", 0, "How long to wait for an answer; 10 unless given", 0 },
+	{ "timeout", 'w', "SECONDS", 0,
+	  "How long to wait for an answer; 10 unless given, 600 for a dump", 0 },
 	{ "json", OPT_JSON, NULL, 0, "For programs: docs/formats.md", 0 },
 	{ "tls-cert", OPT_TLS_CERT, "FILE", 0, "PEM: our certificate, for TCP", 0 },
 	{ "tls-key", OPT_TLS_KEY, "FILE", 0, "PEM: its private key", 0 },
@@ -71,8 +72,11 @@ static void argument(struct argp_state *state, struct parsing *p, char *arg)
 
 static void finish(struct argp_state *state, const struct parsing *p)
 {
-	const struct ctl *ctl = p->ctl;
+	struct ctl *ctl = p->ctl;
 
+	/* CRIU takes as long as the memory is large */
+	if (!ctl->call.timeout_ms)
+		ctl->call.timeout_ms = strchr(p->command->options, 'p') ? 600000 : 10000;
 	if (p->command->needs_argument && !p->has_argument)
 		argp_error(state, "%s is missing", p->command->argument);
 	if (ctl->pid && ctl->service)

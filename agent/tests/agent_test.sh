@@ -75,7 +75,7 @@ commands_body()
 	atf_check -o save:mine wprof-ctl context --connect $address --json $target
 	atf_check -o save:theirs pctx read --json $target
 	[ "$(jq -c .context mine)" = "$(jq -c .context theirs)" ] || atf_fail "$(cat mine theirs)"
-	atf_check -s exit:1 -e match:'dump one failed: this agent does not run CRIU' \
+	atf_check -s exit:1 -e match:'dump one failed: this agent takes no dumps' \
 		wprof-ctl pre-dump --connect $address one
 	atf_check -s exit:2 -e match:'parent_dump_id:' \
 		wprof-ctl dump --connect $address one --parent ../x
@@ -322,10 +322,81 @@ metrics_body()
 	agent_stop
 }
 
+# A stand-in for CRIU: records its arguments, lays down images of one page.
+standin()
+{
+	mkdir images
+	cat > criu <<- 'END'
+		#!/bin/sh
+		[ "$1" != --help ] || exit 0
+		how=$1
+		while [ $# -gt 0 ]; do
+			case $1 in -t) t=$2 ;; -D) d=$2 ;; --prev-images-dir) p=$2 ;; -o) o=$2 ;; esac; shift
+		done
+		echo "(00.1) Error (criu/x.c:1): no luck" > "$o"
+		[ ! -e hold ] || { : > held; read -r line < hold; }
+		[ ! -e fail ] || exit 1
+		printf '\26\61\61\130\4\0\0\0\10\1\100\1' > "$d/inventory.img"
+		printf '\31\103\126\124\45\100\10\126\2\0\0\0\10\1' > "$d/pagemap-$t.img"
+		: > "$d/pages-1.img"
+		[ $how = pre-dump ] || : > "$d/pstree.img"
+		[ -z "$p" ] || ln -s "$p" "$d/parent"
+	END
+	chmod 755 criu
+}
+
+case_of dumps 'Dumps: refusals with the reason, answers meanwhile, the count begins anew'
+dumps_body()
+{
+	tools
+	standin
+	memwrite_start
+	atf_check -s exit:2 -e match:'hot-mode' wprof-agent --hot-mode x
+	agent_start --images-dir images --criu ./criu --target-pid $target
+	atf_check -s exit:2 -e match:'dump_id:' wprof-ctl pre-dump --connect $address a.b
+	atf_check -s exit:1 -e match:'the parent dump x is not there' \
+		wprof-ctl pre-dump --connect $address one --parent x
+	: > fail
+	atf_check -s exit:1 -e match:'criu ended with 1: Error \(criu/x.c:1\): no luck' \
+		wprof-ctl pre-dump --connect $address one
+	rm fail
+	ctl start $target --interval 20 || atf_fail 'not started'
+	written() { ctl volume --json > v && jq -e '.bytes_since_last_dump > 0' v; }
+	await written
+	kill -STOP $target
+	quiet() { ctl volume --json > v && jq -e '.dirty_bytes == 0 and .bytes_since_last_dump > 0' v; }
+	await quiet
+	atf_check -o match:'^one: .* to send: .*/images/one/ship' \
+		wprof-ctl pre-dump --connect $address one
+	[ "$(ctl volume --json | jq .bytes_since_last_dump)" = 0 ] || atf_fail 'not counted anew'
+	kill -CONT $target
+	atf_check -s exit:1 -e match:'was used before' wprof-ctl pre-dump --connect $address one
+	mkfifo hold
+	start dump wprof-ctl pre-dump --connect $address two --parent one
+	dumping=$pid
+	await test -e held
+	atf_check -s exit:1 -e match:'dump two is being made' \
+		wprof-ctl pre-dump --connect $address three
+	atf_check -o inline:'serving\n' wprof-ctl health --connect $address
+	atf_check -o match:'since start' wprof-ctl volume --connect $address
+	echo > hold
+	wait $dumping || atf_fail "$(cat dump.err)"
+	rm hold
+	# an agent that starts anew goes on with the chain
+	agent_stop
+	agent_start --images-dir images --criu ./criu
+	ctl start $target || atf_fail 'not started'
+	atf_check -o save:last wprof-ctl dump --connect $address last --parent two --leave-running --json
+	jq -e '.hot_mode == "withhold" and (.images_dir | endswith("/images/last/ship"))' last ||
+		atf_fail "$(cat last)"
+	[ "$(readlink images/last/ship/parent)" = ../../two/ship ] || atf_fail 'another parent'
+	agent_stop
+}
+
 atf_init_test_cases()
 {
 	for c in usage no_agent commands watch_live target_choice container_pid target_gone tree one_socket \
-		peer_uid rights systemd metrics; do
+		peer_uid rights systemd metrics dumps; do
 		atf_add_test_case $c
 	done
 }
