@@ -177,7 +177,7 @@ static void child_of_storm(void)
 /* An emulated processor, that of the kernel tests, forks some thirty times slower. */
 static int n_storm_children(const struct atf_tc *tc)
 {
-	return *atf_tc_get_config_var_wd(tc, "kernel", "") ? 500 : 10000;
+	return *atf_tc_get_config_var_wd(tc, "kernel", "") ? 100 : 10000;
 }
 
 ATF_TC(storm__children);

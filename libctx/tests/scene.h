@@ -162,11 +162,14 @@ static inline void put_field(struct bytes *b, uint32_t number, const void *data,
 /* Wrap what is in @b into a field of the message around it. */
 static inline void wrap(struct bytes *b, uint32_t number)
 {
-	static struct bytes inner;
+	static struct bytes head;
 
-	inner = *b;
-	b->len = 0;
-	put_field(b, number, inner.data, inner.len);
+	head.len = 0;
+	put_varint(&head, number << 3 | 2);
+	put_varint(&head, b->len);
+	memmove(b->data + head.len, b->data, b->len);
+	memcpy(b->data, head.data, head.len);
+	b->len += head.len;
 }
 
 /* A ProcessContext whose resource has one string attribute. */

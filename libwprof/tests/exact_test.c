@@ -246,9 +246,17 @@ static bool soak(const atf_tc_t *tc)
 	return atf_tc_get_config_var_as_bool_wd(tc, "soak", false);
 }
 
+/* An emulated processor, that of the kernel tests, is ten times as slow and more. */
+static int length(const atf_tc_t *tc, int usual, int emulated, int longest)
+{
+	if (soak(tc))
+		return longest;
+	return *atf_tc_get_config_var_wd(tc, "kernel", "") ? emulated : usual;
+}
+
 static void run(const atf_tc_t *tc, enum track_way way, unsigned int vec_len)
 {
-	unsigned long n_ops = soak(tc) ? 100000 : 4000;
+	unsigned long n_ops = (unsigned long)length(tc, 4000, 1000, 100000);
 	struct model *m = calloc(1, sizeof(*m));
 	uint64_t seed = seed_of(tc);
 	struct kid k;
@@ -407,7 +415,7 @@ static void race_run(const atf_tc_t *tc, enum track_way way)
 {
 	static uint64_t before[RACE_PAGES], now[RACE_PAGES];
 	static bool hits[2][RACE_PAGES];
-	int n = soak(tc) ? 200000 : 2000;
+	int n = length(tc, 2000, 200, 200000);
 	unsigned long checked = 0;
 	struct race *r;
 	struct kid k;
