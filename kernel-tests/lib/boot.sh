@@ -4,9 +4,12 @@
 boot_limit_s=120 # until /init runs; TCG needs 3 s, a busy machine more
 
 # qemu_args KERNEL INITRD ACCEL
+# Without ERMS: emulation does `rep movsb` byte by byte, and with it library and kernel
+# copy and clear that way.
 qemu_args()
 {
-	cpu=max${la57:+,la57=$la57}
+	guest_cpus "$1"
+	cpu=max,-erms${la57:+,la57=$la57}
 	case $3 in
 	kvm) accel=kvm ;;
 	*) accel=tcg,tb-size=512,thread=$(kernel_field "$1" 3) ;;
@@ -58,10 +61,10 @@ guest_options()
 }
 
 # ---- options of a boot, the same for run, shell and check
-cpus=2 memory_mb=1536 la57='' thp='' swap_mb=0 sysctls='' modules='' extras='' limit_s=1800 accel=auto tty_mode=''
+cpus='' memory_mb=1536 la57='' thp='' swap_mb=0 sysctls='' modules='' extras='' limit_s=1800 accel=auto tty_mode=''
 
 guest_options_help='
-  --cpus N        processors (2)          --memory MB      memory (1536)
+  --cpus N        processors (1 or 2)     --memory MB      memory (1536)
   --la57 off      4-level page tables     --thp MODE       always, madvise or never
   --swap MB       compressed swap space   --sysctl K=V     may be given again
   --modules "M"   kernel modules to load  --with EXTRA     of kernel-tests/extras, again
@@ -69,6 +72,9 @@ guest_options_help='
   --build DIR     what to take along (build)'
 
 number() { case $2 in ''|*[!0-9]*) usage "$1 takes a number, not '$2'" ;; esac; }
+
+# guest_cpus KERNEL: sets $cpus where no option did
+guest_cpus() { [ -n "$cpus" ] || cpus=$(kernel_field "$1" 5); }
 
 # guest_option OPTION VALUE: takes one of those above
 guest_option()
