@@ -99,7 +99,7 @@ guest_option()
 }
 
 # guest_prepare KERNEL DIR: the cache is filled; DIR/initrd is ready. The job
-# runs DIR/job/run in the guest.
+# runs DIR/job/run in the guest. $guest_tree is the tree's archive, where guests share it.
 guest_prepare()
 {
 	need_program qemu-system-x86_64 qemu-system-x86
@@ -108,11 +108,13 @@ guest_prepare()
 	for x in $extras; do extra_ready "$x" || exit 1; done
 	guest_options > "$2/job/options"
 	cp "$kt/guest/init" "$2/job/init"
-	job_make "$top" "$top/$build" "$2/job" "$2/job.cpio"
+	job_make "$top" "$2/job" "$2/job.cpio"
+	tree=${guest_tree:-$2/tree.cpio}
+	[ -n "${guest_tree:-}" ] || tree_make "$top" "$top/$build" "$tree"
 	(cd "$cache" && cat "$root/skeleton.cpio" "$root/root.cpio" "kernels/$1/modules.cpio" \
-		$(for x in $extras; do echo "extras/$x/root.cpio"; done)) | cat - "$2/job.cpio" > "$2/initrd" ||
+		$(for x in $extras; do echo "extras/$x/root.cpio"; done)) | cat - "$2/job.cpio" "$tree" > "$2/initrd" ||
 		die "making the guest's memory image failed: is there room? ($(df -Ph "$2" | awk 'NR == 2 { print $4 " free on " $6 }'))"
-	rm -rf "$2/job" "$2/job.skel" "$2/job.cpio" "$2/job.libs" "$2/job.tree"
+	rm -rf "$2/job" "$2/job.skel" "$2/job.cpio" "$2/tree.cpio"
 }
 
 # guest_boot KERNEL DIR: boots DIR/initrd. The job's output is on stdout, the

@@ -2,8 +2,9 @@
 # What a guest's memory holds at boot: cpio archives one behind the other.
 #   root     programs and libraries of this machine (kernel-tests/tools), cached
 #   modules  of the kernel, cached
-#   job      the source tree and what was built, at the same path as here, and
-#            /init with its options; made for each run
+#   job      /init with its options; made for each boot
+#   tree     the source tree and what was built, at the same path as here; made for
+#            each run
 
 system_path=/usr/sbin:/usr/bin:/sbin:/bin
 
@@ -113,17 +114,26 @@ tree_files()
 	[ ! -d "$2/lib" ] || find "$2/lib" -type l
 }
 
-# job_make TOP BUILD DIR OUT: DIR holds what lies under /job in the guest
-job_make()
+# tree_make TOP BUILD OUT: the tree, the libraries it needs beside the root, and their
+# directories
+tree_make()
 {
 	tree_files "$1" "$2" > "$3.tree"
 	libraries_of < "$3.tree" | real_names | LC_ALL=C comm -23 - "$root/files" > "$3.libs"
-	mkdir -p "$3.skel$1"
-	cp -R "$3" "$3.skel/job" && mv "$3.skel/job/init" "$3.skel/init" &&
-	(cd "$3.skel" && find . -mindepth 1 | cpio --quiet -o -H newc -R 0:0) > "$4" &&
-	(cat "$3.libs"; cat "$3.tree") | awk -v top="$1/" '
-		{ print; while (sub(/\/[^\/]*$/, "") && $0 != "" && !seen[$0]++)
-			if (index($0 "/", top) == 1 && $0 "/" != top) print }' |
-		sed 's|^/||' | LC_ALL=C sort -u | (cd / && cpio --quiet -o -L -H newc -R 0:0) >> "$4" ||
-		die "packing the tree for the guest failed: $(df -Ph "$4" | awk 'NR == 2 { print $4 " free on " $6 }')"
+	{
+		(cat "$3.libs"; cat "$3.tree") | awk -v top="$1/" '
+			{ print; while (sub(/\/[^\/]*$/, "") && $0 != "" && !seen[$0]++)
+				if (index($0 "/", top) == 1 && $0 "/" != top) print }' |
+			sed 's|^/||' | LC_ALL=C sort -u | (cd / && cpio --quiet -o -L -H newc -R 0:0)
+	} > "$3" || die "packing the tree for the guest failed: $(df -Ph "$3" | awk 'NR == 2 { print $4 " free on " $6 }')"
+	rm -f "$3.tree" "$3.libs"
+}
+
+# job_make TOP DIR OUT: DIR holds what lies under /job in the guest
+job_make()
+{
+	mkdir -p "$2.skel$1"
+	cp -R "$2" "$2.skel/job" && mv "$2.skel/job/init" "$2.skel/init" &&
+	(cd "$2.skel" && find . -mindepth 1 | cpio --quiet -o -H newc -R 0:0) > "$3" ||
+		die "packing the job for the guest failed: $(df -Ph "$3" | awk 'NR == 2 { print $4 " free on " $6 }')"
 }
