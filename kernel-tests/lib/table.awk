@@ -40,8 +40,11 @@ BEGIN {
 $1 == "once" { only[$3] = $2; next }
 $1 == "boot" {
 	for (i = 4; i <= NF; i++)
-		if ($i ~ /^kernel-tests\/inside\//)
-			inside[$i, $3] = $2
+		if ($i ~ /^kernel-tests\/inside\//) {
+			program = $i
+			sub(/:.*/, "", program)
+			inside[program, $3] = $2
+		}
 	next
 }
 $1 == "expect" {
