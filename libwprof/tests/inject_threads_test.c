@@ -99,6 +99,12 @@ static void *ends_at_once(void *arg)
 	return NULL;
 }
 
+/* An emulated processor, that of the kernel tests, takes its time for a fork or an exec. */
+static int rounds_of(const atf_tc_t *tc, int usual, int emulated)
+{
+	return *atf_tc_get_config_var_wd(tc, "kernel", "") ? emulated : usual;
+}
+
 static void body_come_and_go(struct shared *shared)
 {
 	pthread_t threads[4];
@@ -116,9 +122,10 @@ static void body_come_and_go(struct shared *shared)
 INJECT_CASE(threads__come_and_go, "Threads are created and end while it is injected")
 {
 	struct target t = target_start(body_come_and_go);
+	int rounds = rounds_of(tc, 100, 20);
 
 	target_wait(&t, 1);
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < rounds; i++)
 		inject_ok(&t);
 	target_finish(&t);
 }
@@ -205,10 +212,11 @@ static void body_forks(struct shared *shared)
 INJECT_CASE(forks__no_copy, "Children forked during an injection hold no descriptor after it")
 {
 	struct target t = target_start(body_forks);
+	int rounds = rounds_of(tc, 150, 30);
 	uint32_t n_closed = 0;
 
 	target_wait(&t, 1);
-	for (int i = 0; i < 150; i++) {
+	for (int i = 0; i < rounds; i++) {
 		atomic_fetch_add(&t.shared->counts[N_BEGUN], 1);
 		n_closed += inject_ok(&t).n_children;
 		atomic_fetch_add(&t.shared->counts[N_OVER], 1);
@@ -239,8 +247,7 @@ static void body_execs(struct shared *shared)
 INJECT_CASE(exec__meanwhile, "A target that execs all the time is injected or refused, not harmed")
 {
 	struct target t = target_start(body_execs);
-	/* an emulated processor, that of the kernel tests, takes its time for an exec */
-	int rounds = *atf_tc_get_config_var_wd(tc, "kernel", "") ? 40 : 200;
+	int rounds = rounds_of(tc, 200, 40);
 	int good = 0;
 	int fd;
 
