@@ -334,7 +334,7 @@ ATF_TC_HEAD(many__beyond_the_default, tc)
 	atf_tc_set_md_var(tc, "descr",
 			  "Among 200,000 mappings, more than a process may have by default, too");
 	atf_tc_set_md_var(tc, "require.user", "root");
-	atf_tc_set_md_var(tc, "timeout", "30");
+	atf_tc_set_md_var(tc, "timeout", "120");
 }
 ATF_TC_BODY(many__beyond_the_default, tc)
 {
