@@ -171,14 +171,14 @@ void dumper_run(struct job *job)
 {
 	struct dump_request *q = (struct dump_request *)job;
 	struct wprof_why why = { 0 };
-	struct dump_result result;
+	struct dump_result result = { 0 };
 	const char *error;
 
 	if (!images_dir) {
-		dump_reply(q, NULL,
+		dump_reply(q, &result,
 			   "this agent takes no dumps: it was started without --images-dir");
 	} else if (!busy_take(q->id, why.text, sizeof(why.text))) {
-		dump_reply(q, NULL, why.text);
+		dump_reply(q, &result, why.text);
 	} else {
 		error = dump_do(q, &result, &why);
 		busy_give(); /* first: who has the answer may ask for the next one */

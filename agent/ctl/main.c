@@ -62,8 +62,7 @@ static bool read_tls(struct ctl *ctl)
 
 int main(int argc, char **argv)
 {
-	struct ctl ctl = { .call = { .address = USUAL_ADDRESS },
-			   .granularity_bytes = 2u << 20 };
+	struct ctl ctl = { .call = { .address = USUAL_ADDRESS }, .granularity_bytes = 2u << 20 };
 	const struct ctl_command *command = ctl_parse(argc, argv, &ctl);
 	int rc = CLI_FAILED;
 
