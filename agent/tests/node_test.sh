@@ -43,7 +43,9 @@ crowd_body()
 	tools
 	clients=16 seconds=2
 	[ "$(atf_config_get soak false)" = false ] || { clients=64; seconds=60; }
-	memwrite_start
+	memwrite_start -d 190
+	# what a sanitizer keeps of freed memory is not the agent's: 256 MiB by default
+	export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=4"
 	agent_start
 	js crowd $clients 1 $target
 	before=$(awk '/VmRSS/ { print $2 }' /proc/$agent/status)
