@@ -153,6 +153,10 @@ tree_body()
 	} > file
 	wprof report file > out
 	grep -q 'processes  2' out || atf_fail 'two processes'
+	atf_check -o match:'^ +7 .*512.0 KiB .*heat map' -o match:'^ +8 .*128.0 KiB' cat out
+	COLUMNS=20 wprof report file > narrow
+	atf_check -o match:'^2 processes$' -o match:'^      8  128.0 KiB$' cat narrow
+	atf_check -o empty awk '/process|PROCESS/ && /\.\./' narrow
 	wprof report file --process 8 > out
 	grep -q '^process 8:' out || atf_fail 'not the map of 8'
 	atf_check -o inline:'2\n' jq '.regions | length' <<-END

@@ -140,6 +140,29 @@ static const char *reason_text(const struct report *r)
 	return r->reason ? r->reason : "cut short: the file has no end";
 }
 
+/* Where a line does not fit, words go to the next; only a word is ever clipped. */
+static void print_folded(const char *text, size_t width)
+{
+	char word[300], clipped[4 * HUMAN_WIDTH_MAX + 1];
+	size_t column = 0;
+
+	while (*text) {
+		size_t n = strcspn(text, " "), len;
+
+		snprintf(word, sizeof(word), "%.*s", (int)n, text);
+		human_clip(word, width, clipped);
+		len = n < width ? n : width;
+		if (column && column + 1 + len > width) {
+			column = 0;
+			putchar('\n');
+		}
+		printf("%s%s", column ? " " : "", clipped);
+		column += len + (column > 0);
+		text += n + strspn(text + n, " ");
+	}
+	putchar('\n');
+}
+
 static void print_line(const char *label, const char *text, size_t width)
 {
 	char clipped[4 * HUMAN_WIDTH_MAX + 1];
@@ -147,7 +170,7 @@ static void print_line(const char *label, const char *text, size_t width)
 	if (width >= 40)
 		printf("%-10s %s\n", label, human_clip(text, width - 11, clipped));
 	else
-		printf("%s\n", human_clip(text, width, clipped));
+		print_folded(text, width);
 }
 
 static void print_summary(const struct report *r, size_t width)
@@ -171,7 +194,7 @@ static void print_summary(const struct report *r, size_t width)
 		 (unsigned long long)r->total_vmas, (unsigned long long)r->hot_vmas);
 	print_line("mappings", text, width);
 	if (r->n_processes) {
-		snprintf(text, sizeof(text), "%zu", r->n_processes + 1);
+		snprintf(text, sizeof(text), width < 40 ? "%zu processes" : "%zu", r->n_processes + 1);
 		print_line("processes", text, width);
 	}
 	snprintf(text, sizeof(text), "%s scanning, %s of processor, %llu faults at most",
@@ -222,6 +245,44 @@ static void print_regions(const struct report *r, const struct region_sum **list
 		print_region(r, list[i], width);
 	if (n < r->regions.n)
 		printf("(%zu more)\n", r->regions.n - n);
+}
+
+static void print_process(const struct report *r, int pid, size_t width)
+{
+	struct region_sum sum = { .pid = pid };
+	char line[120], clipped[4 * HUMAN_WIDTH_MAX + 1];
+	struct human written;
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->regions.n; i++) {
+		if (r->regions.list[i].pid != pid)
+			continue;
+		sum.written_pages += r->regions.list[i].written_pages;
+		n++;
+	}
+	written = human_bytes((double)(sum.written_pages * r->header->page_bytes));
+	if (width < MEDIUM)
+		snprintf(line, sizeof(line), "%7d %10s", pid, written.text);
+	else
+		snprintf(line, sizeof(line), "%7d %10s %6s %7zu%s", pid, written.text,
+			 human_percent(share_of(r, &sum)).text, n,
+			 pid == r->map_pid ? "  (heat map; --process PID for another)" : "");
+	printf("%s\n", human_clip(line, width, clipped));
+}
+
+/* Of a tree: what each process has written. */
+static void print_processes(const struct report *r, size_t max, size_t width)
+{
+	size_t n = r->n_processes < max ? r->n_processes : max;
+
+	if (!n)
+		return;
+	printf("\nPROCESS    WRITTEN%s\n", width < MEDIUM ? "" : "  SHARE REGIONS");
+	print_process(r, r->header->pid, width);
+	for (size_t i = 0; i < n; i++)
+		print_process(r, r->pids[i], width);
+	if (n < r->n_processes)
+		printf("(%zu more)\n", r->n_processes - n);
 }
 
 /* ---- pictures -------------------------------------------------------------------------- */
@@ -285,6 +346,7 @@ static int print_report(const struct report_options *ro, struct trace_reader *re
 		rc = CLI_FAILED;
 	if (!ro->o.json) {
 		print_summary(r, width);
+		print_processes(r, ro->regions, width);
 		print_regions(r, list, ro->regions, width);
 	}
 	free(list);
@@ -328,7 +390,7 @@ static void parse_line(int argc, char **argv, struct report_options *ro)
 {
 	static const struct argp_option own[] = {
 		{ "svg", 's', "FILE", 0, "Draw the heat map there too, as SVG", 1 },
-		{ "regions", 'n', "N", 0, "How many regions to list (10)", 1 },
+		{ "regions", 'n', "N", 0, "How many regions, and processes of a tree, to list (10)", 1 },
 		{ "process", 'p', "PID", 0, "Of a tree: the heat map of this process", 1 },
 		{ "no-map", 'm', NULL, 0, "No heat map in the terminal", 1 },
 		{ 0 }
