@@ -162,6 +162,10 @@ tree_body()
 	atf_check -o inline:'2\n' jq '.regions | length' <<-END
 	$(wprof report file --json)
 	END
+	# in the first interval 96 pages were written by two processes
+	wprof report file --json > json
+	atf_check -o inline:'2\ntrue\n' jq '.intervals, (.peak_bytes_per_sec ==
+		([inputs | select(.type == "interval") | 96 * 4096e9 / .length_ns] | max))' json file
 }
 
 report_case huge 'A long trace takes bounded memory'

@@ -80,13 +80,13 @@ static bool print_json(json_t *header, const struct report *r, const struct regi
 				  " s:o}",
 				  "format", "wprof.report", "version", 1, "trace", header,
 				  "complete", r->complete, "reason", r->reason, "intervals",
-				  json_u64(r->intervals), "elapsed_ns", json_u64(r->elapsed_ns),
+				  json_u64(r->tick.number), "elapsed_ns", json_u64(r->elapsed_ns),
 				  "written_pages", json_u64(r->written_pages), "written_bytes",
 				  json_u64(r->written_pages * r->header->page_bytes),
 				  "dirty_rate_bytes_per_sec", mean_rate(r), "peak_bytes_per_sec",
 				  r->peak_bytes_per_sec, "estimated", r->estimated, "total_vmas",
 				  json_u64(r->total_vmas), "hot_vmas", json_u64(r->hot_vmas),
-				  "processes", json_u64(r->n_processes + 1), "cost",
+				  "processes", json_u64(r->n_children + 1), "cost",
 				  trace_cost_json(&r->cost), "regions", regions));
 }
 
@@ -118,7 +118,7 @@ static void describe_run(const struct report *r, char *out, size_t bytes)
 	const struct trace_rule *rule = &r->header->rule;
 
 	snprintf(out, bytes, "%llu intervals of %llu ms, %s arming, %s written, mean %s%s",
-		 (unsigned long long)r->intervals, (unsigned long long)rule->interval_ms,
+		 (unsigned long long)r->tick.number, (unsigned long long)rule->interval_ms,
 		 rule->sample ? "sample" : "exact",
 		 human_bytes((double)(r->written_pages * r->header->page_bytes)).text,
 		 human_rate(mean_rate(r)).text, r->estimated ? " (estimated)" : "");
@@ -181,7 +181,7 @@ static void print_summary(const struct report *r, size_t width)
 	describe_target(r, text, sizeof(text));
 	print_line("target", text, width);
 	snprintf(text, sizeof(text), "%llu intervals of %llu ms in %s, %s arming",
-		 (unsigned long long)r->intervals, (unsigned long long)rule->interval_ms,
+		 (unsigned long long)r->tick.number, (unsigned long long)rule->interval_ms,
 		 human_time(r->elapsed_ns).text, rule->sample ? "sample" : "exact");
 	print_line("recorded", text, width);
 	print_line("end", reason_text(r), width);
@@ -193,8 +193,9 @@ static void print_summary(const struct report *r, size_t width)
 	snprintf(text, sizeof(text), "%llu tracked, at most %llu with a hot part",
 		 (unsigned long long)r->total_vmas, (unsigned long long)r->hot_vmas);
 	print_line("mappings", text, width);
-	if (r->n_processes) {
-		snprintf(text, sizeof(text), width < 40 ? "%zu processes" : "%zu", r->n_processes + 1);
+	if (r->n_children) {
+		snprintf(text, sizeof(text), width < 40 ? "%zu processes" : "%zu",
+			 r->n_children + 1);
 		print_line("processes", text, width);
 	}
 	snprintf(text, sizeof(text), "%s scanning, %s of processor, %llu faults at most",
@@ -209,9 +210,13 @@ static void print_summary(const struct report *r, size_t width)
 
 static void print_region(const struct report *r, const struct region_sum *g, size_t width)
 {
-	char name[4 * HUMAN_WIDTH_MAX + 1], times[48];
+	char name[4 * HUMAN_WIDTH_MAX + 1], full[4 * HUMAN_WIDTH_MAX + 1] = "", times[48];
 	struct human written = human_bytes((double)(g->written_pages * r->header->page_bytes));
-	const char *full = human_vma_name(g->type, g->name);
+
+	if (r->n_children)
+		snprintf(full, sizeof(full), "%d ", g->pid);
+	snprintf(full + strlen(full), sizeof(full) - strlen(full), "%s",
+		 human_vma_name(g->type, g->name));
 
 	snprintf(times, sizeof(times), "%" PRIu64 "/%" PRIu64, g->intervals_written,
 		 g->intervals_hot);
@@ -231,16 +236,17 @@ static void print_regions(const struct report *r, const struct region_sum **list
 			  size_t width)
 {
 	size_t n = r->regions.n < max ? r->regions.n : max;
+	const char *name = r->n_children ? "PID, NAME" : "NAME";
 
 	if (!n)
 		return;
 	if (width >= WIDE)
 		printf("\n%-16s %10s %10s %6s %9s  %s\n", "START", "SIZE", "WRITTEN", "SHARE",
-		       "WRIT/HOT", "NAME");
+		       "WRIT/HOT", name);
 	else if (width >= MEDIUM)
-		printf("\n%-16s %10s %s\n", "START", "WRITTEN", "NAME");
+		printf("\n%-16s %10s %s\n", "START", "WRITTEN", name);
 	else
-		printf("\n%9s %s\n", "WRITTEN", "NAME");
+		printf("\n%9s %s\n", "WRITTEN", name);
 	for (size_t i = 0; i < n; i++)
 		print_region(r, list[i], width);
 	if (n < r->regions.n)
@@ -273,16 +279,16 @@ static void print_process(const struct report *r, int pid, size_t width)
 /* Of a tree: what each process has written. */
 static void print_processes(const struct report *r, size_t max, size_t width)
 {
-	size_t n = r->n_processes < max ? r->n_processes : max;
+	size_t n = r->n_children < max ? r->n_children : max;
 
 	if (!n)
 		return;
 	printf("\nPROCESS    WRITTEN%s\n", width < MEDIUM ? "" : "  SHARE REGIONS");
 	print_process(r, r->header->pid, width);
 	for (size_t i = 0; i < n; i++)
-		print_process(r, r->pids[i], width);
-	if (n < r->n_processes)
-		printf("(%zu more)\n", r->n_processes - n);
+		print_process(r, r->children[i].pid, width);
+	if (n < r->n_children)
+		printf("(%zu more)\n", r->n_children - n);
 }
 
 /* ---- pictures -------------------------------------------------------------------------- */
@@ -321,7 +327,7 @@ static int draw(const struct report_options *ro, const struct report *r, size_t 
 	describe_target(r, title, sizeof(title));
 	describe_run(r, subtitle, sizeof(subtitle));
 	if (!ro->o.json && !ro->no_map) {
-		if (r->n_processes)
+		if (r->n_children)
 			printf("\nprocess %d:", r->map_pid);
 		putchar('\n');
 		picture_text(&p, width, has_colour());
@@ -390,7 +396,8 @@ static void parse_line(int argc, char **argv, struct report_options *ro)
 {
 	static const struct argp_option own[] = {
 		{ "svg", 's', "FILE", 0, "Draw the heat map there too, as SVG", 1 },
-		{ "regions", 'n', "N", 0, "How many regions, and processes of a tree, to list (10)", 1 },
+		{ "regions", 'n', "N", 0, "How many regions, and processes of a tree, to list (10)",
+		  1 },
 		{ "process", 'p', "PID", 0, "Of a tree: the heat map of this process", 1 },
 		{ "no-map", 'm', NULL, 0, "No heat map in the terminal", 1 },
 		{ 0 }
@@ -431,7 +438,7 @@ int report_main(int argc, char **argv)
 		rc = print_report(&ro, reader, &r);
 		if (!r.complete)
 			cli_error("%s: cut short after %llu intervals", ro.file,
-				  (unsigned long long)r.intervals);
+				  (unsigned long long)r.tick.number);
 	}
 	report_free(&r);
 	trace_close(reader);

@@ -26,30 +26,42 @@ static bool add_regions(struct report *r, const struct trace_line *line)
 	return true;
 }
 
-static void add_peak(struct report *r, const struct trace_line *line)
+static struct report_process *process_of(struct report *r, int pid)
 {
-	double rate;
+	for (size_t i = 0; i < r->n_children; i++)
+		if (r->children[i].pid == pid)
+			return &r->children[i];
+	return &r->first;
+}
 
-	if (!line->length_ns)
-		return;
-	rate = (double)(line->written_pages * r->header->page_bytes) * 1e9 /
-	       (double)line->length_ns;
-	if (rate > r->peak_bytes_per_sec)
-		r->peak_bytes_per_sec = rate;
+static void add_to_tick(struct report *r, const struct trace_line *line)
+{
+	struct report_process *process = process_of(r, line->pid);
+	struct report_tick *tick = &r->tick;
+
+	if (process->tick == tick->number)
+		*tick = (struct report_tick){ .number = tick->number + 1 };
+	process->tick = tick->number;
+	tick->total_vmas += line->total_vmas;
+	tick->hot_vmas += line->hot_vmas;
+	if (line->length_ns)
+		tick->bytes_per_sec += (double)(line->written_pages * r->header->page_bytes) * 1e9 /
+				       (double)line->length_ns;
+	if (tick->total_vmas > r->total_vmas)
+		r->total_vmas = tick->total_vmas;
+	if (tick->hot_vmas > r->hot_vmas)
+		r->hot_vmas = tick->hot_vmas;
+	if (tick->bytes_per_sec > r->peak_bytes_per_sec)
+		r->peak_bytes_per_sec = tick->bytes_per_sec;
 }
 
 static int add_interval(struct report *r, const struct trace_line *line)
 {
-	r->intervals++;
 	r->written_pages += line->written_pages;
 	r->estimated |= line->estimated;
-	if (line->total_vmas > r->total_vmas)
-		r->total_vmas = line->total_vmas;
-	if (line->hot_vmas > r->hot_vmas)
-		r->hot_vmas = line->hot_vmas;
 	if (line->start_ns + line->length_ns > r->elapsed_ns)
 		r->elapsed_ns = line->start_ns + line->length_ns;
-	add_peak(r, line);
+	add_to_tick(r, line);
 	if (!add_regions(r, line))
 		return -ENOMEM;
 	if (line->pid == r->map_pid &&
@@ -62,18 +74,16 @@ static int add_interval(struct report *r, const struct trace_line *line)
 
 static int add_process(struct report *r, const struct trace_line *line)
 {
-	int *pids;
+	struct report_process *children;
 
-	for (size_t i = 0; i < r->n_processes; i++)
-		if (r->pids[i] == line->pid)
-			return 0;
-	if (line->pid == r->header->pid)
+	if (line->pid == r->header->pid || process_of(r, line->pid) != &r->first)
 		return 0;
-	pids = reallocarray(r->pids, r->n_processes + 1, sizeof(*pids));
-	if (!pids)
+	children = reallocarray(r->children, r->n_children + 1, sizeof(*children));
+	if (!children)
 		return -ENOMEM;
-	r->pids = pids;
-	pids[r->n_processes++] = line->pid;
+	r->children = children;
+	/* its first interval may come within the tick being read */
+	children[r->n_children++] = (struct report_process){ .pid = line->pid, .tick = UINT64_MAX };
 	return 0;
 }
 
@@ -93,6 +103,7 @@ int report_read(struct trace_reader *reader, int map_pid, struct report *r)
 
 	memset(r, 0, sizeof(*r));
 	r->header = trace_header(reader);
+	r->first.pid = r->header->pid;
 	r->map_pid = map_pid ? map_pid : r->header->pid;
 	r->map = heatmap_new(r->header->page_bytes);
 	if (!r->map)
@@ -114,7 +125,7 @@ int report_read(struct trace_reader *reader, int map_pid, struct report *r)
 void report_free(struct report *r)
 {
 	free(r->reason_text);
-	free(r->pids);
+	free(r->children);
 	region_table_free(&r->regions);
 	heatmap_free(r->map);
 }
