@@ -162,7 +162,7 @@ static int empty_stop(pid_t tid)
 
 static uint64_t empty_measure(pid_t tid)
 {
-	unsigned long long ns;
+	unsigned long long ns = 0;
 	char command[64];
 	FILE *f;
 

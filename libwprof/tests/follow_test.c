@@ -626,7 +626,7 @@ CASE_WITHIN("60", many__ten_thousand_vmas, "10,000 VMAs are followed, each write
 	kid_profile(k, NULL);
 	ATF_CHECK(kid_sample(k)->n_vmas >= (size_t)n / 2);
 	kid_pages(k, KID_WRITE, p, n / 20, 20);
-	SHOWS(n / 20, k, p, n);
+	SHOWS((uint64_t)n / 20, k, p, n);
 	kid_end(k);
 }
 
