@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "apart.h"
 #include "inject.h"
 #include "inject/reply.h"
 #include "why.h"
@@ -83,20 +84,13 @@ static int injector_find(const char *given, char *path, size_t size, struct wpro
 
 /* ---- starting it -------------------------------------------------------------- */
 
-/* Its own session: what is sent to the caller's group or terminal misses it. */
+/* Nothing interrupts it between its two calls in the target. */
 static int spawn_attr(posix_spawnattr_t *attr)
 {
 	sigset_t all;
-	int err;
 
 	sigfillset(&all);
-	err = posix_spawnattr_setsigmask(attr, &all);
-	if (!err)
-		err = posix_spawnattr_setsigdefault(attr, &all);
-	if (!err)
-		err = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-							     POSIX_SPAWN_SETSIGDEF);
-	return err;
+	return apart_attr(attr, &all);
 }
 
 static int spawn_files(posix_spawn_file_actions_t *files, int sock)

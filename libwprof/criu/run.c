@@ -9,25 +9,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "apart.h"
 #include "criu/dump.h"
 
 #define KEPT_FD 3
 
-/* Signals as a shell would give them, and a session: what is meant for ours misses it. */
+/* Signals as a shell would give them. */
 static int child_attr(posix_spawnattr_t *attr)
 {
-	sigset_t none, all;
-	int err;
+	sigset_t none;
 
 	sigemptyset(&none);
-	sigfillset(&all);
-	err = posix_spawnattr_setsigmask(attr, &none);
-	if (!err)
-		err = posix_spawnattr_setsigdefault(attr, &all);
-	if (!err)
-		err = posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-							     POSIX_SPAWN_SETSIGDEF);
-	return err;
+	return apart_attr(attr, &none);
 }
 
 static int child_files(posix_spawn_file_actions_t *files, const char *out, int keep_fd)
