@@ -208,28 +208,28 @@ static void print_summary(const struct report *r, size_t width)
 #define WIDE   76
 #define MEDIUM 46
 
-static void print_region(const struct report *r, const struct region_sum *g, size_t width)
+static void print_region(const struct report *r, const struct region_sum *g, size_t columns)
 {
-	char name[4 * HUMAN_WIDTH_MAX + 1], full[4 * HUMAN_WIDTH_MAX + 1] = "", times[48];
+	char name[4 * HUMAN_WIDTH_MAX + 1], pid[16] = "", times[48];
 	struct human written = human_bytes((double)(g->written_pages * r->header->page_bytes));
 
-	if (r->n_children)
-		snprintf(full, sizeof(full), "%d ", g->pid);
-	snprintf(full + strlen(full), sizeof(full) - strlen(full), "%s",
-		 human_vma_name(g->type, g->name));
+	const char *full = human_vma_name(g->type, g->name);
+	size_t width = columns;
 
+	if (r->n_children)
+		width -= (size_t)snprintf(pid, sizeof(pid), "%d ", g->pid);
 	snprintf(times, sizeof(times), "%" PRIu64 "/%" PRIu64, g->intervals_written,
 		 g->intervals_hot);
-	if (width >= WIDE)
-		printf("0x%-14" PRIx64 " %10s %10s %6s %9s  %s\n", g->start,
+	if (columns >= WIDE)
+		printf("0x%-14" PRIx64 " %10s %10s %6s %9s  %s%s\n", g->start,
 		       human_bytes((double)(g->end - g->start)).text, written.text,
-		       human_percent(share_of(r, g)).text, times,
+		       human_percent(share_of(r, g)).text, times, pid,
 		       human_clip(full, width - 57, name));
-	else if (width >= MEDIUM)
-		printf("0x%-14" PRIx64 " %10s %s\n", g->start, written.text,
+	else if (columns >= MEDIUM)
+		printf("0x%-14" PRIx64 " %10s %s%s\n", g->start, written.text, pid,
 		       human_clip(full, width - 29, name));
 	else
-		printf("%9s %s\n", written.text, human_clip(full, width - 10, name));
+		printf("%9s %s%s\n", written.text, pid, human_clip(full, width - 10, name));
 }
 
 static void print_regions(const struct report *r, const struct region_sum **list, size_t max,
