@@ -227,14 +227,8 @@ TEST_CASE(read__signature, "A signature wrong in one byte is no context")
 
 static void publish_stuck(int step, void *arg)
 {
-	static struct ctx_header *h;
-	static struct bytes b;
-
 	(void)arg;
-	if (!h)
-		h = craft_mapping(PAGE);
-	payload_string(&b, "service.name", "hand");
-	craft_header(h, b.data, (uint32_t)b.len, step ? 77 : 0);
+	publish_as("hand", step ? 77 : 0);
 }
 
 TEST_CASE(read__updating_forever, "A timestamp of 0 that stays is -EAGAIN after bounded attempts")

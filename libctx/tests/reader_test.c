@@ -229,14 +229,8 @@ TEST_CASE(reader__same_context, "What did not change is handed out again, the sa
 /* A publisher that gives a timestamp twice, and changes its payload in place. */
 static void publish_same_time(int step, void *arg)
 {
-	static struct ctx_header *h;
-	static struct bytes b;
-
 	(void)arg;
-	if (!h)
-		h = craft_mapping(PAGE);
-	payload_string(&b, "service.name", step ? "two" : "one");
-	craft_header(h, b.data, (uint32_t)b.len, 1000);
+	publish_as(step ? "two" : "one", 1000);
 }
 
 TEST_CASE(reader__timestamp_twice, "A read notices another payload under the same timestamp")

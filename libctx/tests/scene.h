@@ -186,17 +186,23 @@ static inline void payload_string(struct bytes *b, const char *key, const char *
 	wrap(b, 1);
 }
 
-/* A scene that publishes at each step: service.name is "hand". */
-static inline void publish_by_hand(int step, void *arg)
+/* In a scene: publish this service.name and timestamp, each time in the same place. */
+static inline void publish_as(const char *service, uint64_t published_at_ns)
 {
 	static struct ctx_header *h;
 	static struct bytes b;
 
-	(void)arg;
 	if (!h)
 		h = craft_mapping(PAGE);
-	payload_string(&b, "service.name", "hand");
-	craft_header(h, b.data, (uint32_t)b.len, 1000 + (uint64_t)step);
+	payload_string(&b, "service.name", service);
+	craft_header(h, b.data, (uint32_t)b.len, published_at_ns);
+}
+
+/* A scene that publishes at each step: service.name is "hand". */
+static inline void publish_by_hand(int step, void *arg)
+{
+	(void)arg;
+	publish_as("hand", 1000 + (uint64_t)step);
 }
 
 /* ---- in the parent ---------------------------------------------------------- */
