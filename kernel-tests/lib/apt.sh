@@ -54,8 +54,11 @@ apt_state()
 	EOF
 }
 
-# apt_update SUITE: its package lists, at most an hour old
-apt_update()
+# apt_update SUITE: its package lists, at most an hour old. One at a time: two kernels
+# or extras may be of one suite.
+apt_update() { locked "suite-$1" apt_refresh "$1" || exit 1; }
+
+apt_refresh()
 {
 	apt_state "$1"
 	[ -z "$(find "$cache/apt/$1" -maxdepth 1 -name updated -mmin -60)" ] || return 0

@@ -83,6 +83,29 @@ fetch__unreachable_suite_body()
 	atf_check -o empty find cache/procscope -name vmlinuz -o -name SHA256SUMS
 }
 
+atf_test_case fetch__one_suite_for_many
+fetch__one_suite_for_many_head()
+{
+	atf_set "descr" "Kernels of one suite fetch its lists once, and none is refused for the other"
+	atf_set "timeout" "30"
+}
+fetch__one_suite_for_many_body()
+{
+	mkdir bin cache
+	printf '%s\n' '#!/bin/sh' 'mkdir "$LISTS/lock" || exit 100' 'echo updated >> "$LISTS/calls"' \
+		'cat "$LISTS/all-begun"' 'rmdir "$LISTS/lock"' > bin/apt-get
+	chmod +x bin/apt-get
+	mkdir lists
+	mkfifo lists/all-begun
+	export LISTS="$PWD/lists" DEBIAN_MIRROR=http://127.0.0.1:1/debian
+	load
+	pids=
+	for i in 1 2 3 4; do (apt_update trixie) & pids="$pids $!"; done
+	: > lists/all-begun
+	for p in $pids; do wait "$p" || atf_fail "one of the updates failed"; done
+	atf_check -o inline:'updated\n' cat lists/calls
+}
+
 atf_test_case fetch__no_room
 fetch__no_room_head()
 {
@@ -347,6 +370,7 @@ atf_init_test_cases()
 	atf_add_test_case run__without_qemu
 	atf_add_test_case run__wrong_usage
 	atf_add_test_case fetch__unreachable_suite
+	atf_add_test_case fetch__one_suite_for_many
 	atf_add_test_case fetch__no_room
 	atf_add_test_case cache__damage_is_noticed
 	atf_add_test_case cache__interrupted_leaves_nothing
