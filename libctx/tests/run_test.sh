@@ -6,7 +6,7 @@ target=$(atf_get_srcdir)/shim_target
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"
 
 # A process that is waited for by its end of input: read its context, end it.
-# $1: where the JSON goes; the rest: what to run
+# $1: where the JSON goes; the rest: what to run. Sets $pid and $exe, which sh it is.
 context_of()
 {
 	out=$1; shift
@@ -16,6 +16,7 @@ context_of()
 	read -r pid < ready
 	"$bin/pctx" read "$pid" --json > "$out" 2> err
 	rc=$?
+	exe=$(readlink "/proc/$pid/exe")
 	exec 3>&-
 	wait $!
 	rm -f input ready
@@ -221,7 +222,7 @@ attributes__sources_body()
 	resource json > attributes
 	cat attributes
 	for line in service.name=name a=4 b=2,3 c=2 telemetry.sdk.name=procscope \
-		process.executable.name=dash "process.pid=$pid"; do
+		process.executable.name="${exe##*/}" "process.pid=$pid"; do
 		atf_check -o ignore grep -qxF "$line" attributes
 	done
 	atf_check -o inline:', =%"'"'"'ü\n\n' jq -r \
@@ -250,7 +251,7 @@ attributes__wrong_body()
 	context_of json env OTEL_SERVICE_NAME= "OTEL_RESOURCE_ATTRIBUTES=a=1,b=%f" \
 		"$bin/pctx" run || atf_fail "no context"
 	resource json > attributes
-	atf_check -o ignore grep -qx service.name=unknown_service:dash attributes
+	atf_check -o ignore grep -qxF "service.name=unknown_service:${exe##*/}" attributes
 	atf_check -s exit:1 grep -q '^a=' attributes
 	context_of json env OTEL_SERVICE_NAME=name \
 		"OTEL_RESOURCE_ATTRIBUTES=a=$(head -c 70000 /dev/zero | tr '\0' x)" \
