@@ -96,7 +96,7 @@ tls_body()
 		openssl x509 -req -in $name.csr -CA $ca.pem -CAkey $ca.key -CAcreateserial -days 2 \
 			-extfile ext -out $name.pem 2> /dev/null || atf_fail 'openssl x509'
 	done
-	address=127.0.0.1:$((20000 + $$ % 20000))
+	address=127.0.0.1:$((20000 + $$ % 12000))
 	tls='--tls-cert server.pem --tls-key server.key --tls-ca ca.pem'
 	agent_start $tls
 	js tls ca.pem client.pem client.key
