@@ -359,8 +359,8 @@ static void check_access(struct check *c)
 	free(t);
 	if (rc && rc != -ESRCH)
 		check_add(c, "target_access", 0, true,
-			  "may not look into process %d (%s): run as "
-			  "its user or as root",
+			  "may not look into process %d (%s): run as its user, as root, or with "
+			  "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
 			  (int)c->pid, strerrordesc_np(-rc));
 	else if (!rc)
 		check_add(c, "target_access", 1, true, "its mappings and pages can be read");

@@ -373,7 +373,8 @@ static int profile_target(struct wprof *w, struct wprof_why *why)
 		return why_set(why, WPROF_NO_PROCESS, "process %d has exited", (int)w->pid);
 	if (rc == -EACCES || rc == -EPERM)
 		return why_set(why, WPROF_NOT_PERMITTED,
-			       "may not look into process %d: run as its user or as root",
+			       "may not look into process %d: run as its user, as root, or with "
+			       "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
 			       (int)w->pid);
 	return rc ? why_system(why, rc, "cannot look into process %d", (int)w->pid) : 0;
 }

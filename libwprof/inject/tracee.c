@@ -277,7 +277,8 @@ static unsigned int tracee_options(const struct tracee *t)
 
 /*
  * The number of a seized thread is not given to another one before we have waited
- * for it: whose thread it is can be asked while it still runs.
+ * for it: whose thread it is can be asked while it still runs. Being refused is an
+ * answer too: who may trace need not have CAP_KILL.
  */
 int tracee_ask(struct tracee *t)
 {
@@ -286,7 +287,7 @@ int tracee_ask(struct tracee *t)
 	err = trace(PTRACE_SEIZE, t->tid, 0, tracee_options(t));
 	if (err)
 		return err;
-	t->foreign = syscall(SYS_tgkill, t->pid, t->tid, 0) != 0;
+	t->foreign = syscall(SYS_tgkill, t->pid, t->tid, 0) && errno == ESRCH;
 	t->stop_ns = clock_ns();
 	return trace(PTRACE_INTERRUPT, t->tid, 0, 0);
 }
