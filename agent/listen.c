@@ -37,20 +37,35 @@ static int listen_lock(const char *path, char *why, size_t room)
 	return fd;
 }
 
-/* With the lock held a socket there is a dead daemon's; anything else stays. */
+/* systemd, or another program, may listen without a lock: does anybody take calls? */
+static bool is_served(const char *path)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	bool served;
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	served = fd >= 0 && (!connect(fd, (struct sockaddr *)&a, sizeof(a)) || errno == EAGAIN);
+	if (fd >= 0)
+		close(fd);
+	return served;
+}
+
+/* With the lock held a socket that nobody serves is a dead daemon's; all else stays. */
 static int clear_path(const char *path, char *why, size_t room)
 {
 	struct stat st;
 
 	if (lstat(path, &st))
 		return 0;
-	if (!S_ISSOCK(st.st_mode)) {
+	if (!S_ISSOCK(st.st_mode))
 		snprintf(why, room, "%s is there and is no socket; remove it or take another path",
 			 path);
-		return -EADDRINUSE;
-	}
-	unlink(path);
-	return 0;
+	else if (is_served(path))
+		snprintf(why, room, "another program listens on %s", path);
+	else
+		return unlink(path) && errno != ENOENT ? -errno : 0;
+	return -EADDRINUSE;
 }
 
 static int bind_unix(const char *path, mode_t mode, char *why, size_t room)
@@ -86,6 +101,7 @@ int listen_unix(const char *path, mode_t mode, struct listener *out, char *why, 
 	lock_fd = listen_lock(path, why, room);
 	if (lock_fd < 0)
 		return lock_fd;
+	snprintf(why, room, "%s cannot be replaced", path);
 	fd = clear_path(path, why, room);
 	if (!fd)
 		fd = bind_unix(path, mode, why, room);

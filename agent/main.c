@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -37,6 +38,8 @@
 #include "options.h"
 #include "rights.h"
 #include "rpc.h"
+
+#define FDS_KEPT 32 /* descriptors that connections leave to profiling, dumps and metrics */
 
 static struct options opt;
 static struct listener listeners[LISTEN_MAX];
@@ -59,24 +62,35 @@ static bool may_talk(uid_t uid)
 	return false;
 }
 
+/* The kernel gives the lowest number that is free: is there room for our own? */
+static bool is_crowded(int fd)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)fd + FDS_KEPT >= limit.rlim_cur;
+}
+
 static void front_accept(const struct listener *l)
 {
 	int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	const char *why = "not_allowed";
 	uid_t uid = (uid_t)-1;
 	pid_t pid = 0;
 
 	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE) {
-			log_warn("no descriptors for a connection", NULL);
+		if (errno == EMFILE || errno == ENFILE)
 			poll(NULL, 0, 100); /* it stays in the queue: no busy loop */
-		}
 		return;
 	}
 	if (listen_peer(fd, &uid, &pid) && may_talk(uid)) {
-		rpc_add_fd(fd);
-		return;
+		if (!is_crowded(fd)) {
+			rpc_add_fd(fd);
+			return;
+		}
+		why = "too_many_connections";
 	}
-	log_warn("connection refused", "peer_uid=%u peer_pid=%d", (unsigned int)uid, (int)pid);
+	log_warn("connection refused", "why=%s peer_uid=%u peer_pid=%d", why, (unsigned int)uid,
+		 (int)pid);
 	close(fd);
 }
 
@@ -295,8 +309,8 @@ int main(int argc, char **argv)
 
 	options_parse(argc, argv, &opt);
 	log_level_set(opt.log_level);
-	rights_drop();
-	rights_report();
+	rights_settle();
+	rights_report(opt.images_dir != NULL);
 	dumper_open(opt.criu, opt.images_dir, opt.hot_mode);
 	target_default(opt.target_pid, opt.target_comm);
 	if (open_signals()) {

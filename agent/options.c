@@ -138,7 +138,39 @@ static void set_level(struct argp_state *state, struct options *o, const char *t
 	argp_error(state, "--log-level %s: debug, info, warn or error", text);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static void set_target(struct argp_state *state, struct options *o, int key, const char *text)
+{
+	if (key == OPT_TARGET_PID && !cli_pid(text, &o->target_pid))
+		argp_error(state, "--target-pid %s is no process id", text);
+	if (key == OPT_TARGET_COMM && !*text)
+		argp_error(state, "--target-comm: a name");
+	if (key == OPT_TARGET_COMM)
+		o->target_comm = text;
+}
+
+/* Where an option goes that is taken as it is; NULL: it is another. */
+static const char **text_of(struct options *o, int key)
+{
+	switch (key) {
+	case OPT_TLS_CERT:
+		return &o->tls_cert;
+	case OPT_TLS_KEY:
+		return &o->tls_key;
+	case OPT_TLS_CA:
+		return &o->tls_ca;
+	case OPT_METRICS:
+		return &o->metrics;
+	case OPT_IMAGES_DIR:
+		return &o->images_dir;
+	case OPT_CRIU:
+		return &o->criu;
+	default:
+		return NULL;
+	}
+}
+
+/* Those that are looked into. */
+static error_t parse_value(int key, const char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 
@@ -149,35 +181,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_ALLOW_UID:
 		add_uid(state, o, arg);
 		break;
-	case OPT_TLS_CERT:
-		o->tls_cert = arg;
-		break;
-	case OPT_TLS_KEY:
-		o->tls_key = arg;
-		break;
-	case OPT_TLS_CA:
-		o->tls_ca = arg;
-		break;
-	case OPT_INSECURE:
-		o->insecure = true;
-		break;
-	case OPT_METRICS:
-		o->metrics = arg;
-		break;
 	case OPT_TARGET_PID:
-		if (!cli_pid(arg, &o->target_pid))
-			argp_error(state, "--target-pid %s is no process id", arg);
-		break;
 	case OPT_TARGET_COMM:
-		if (!*arg)
-			argp_error(state, "--target-comm: a name");
-		o->target_comm = arg;
-		break;
-	case OPT_IMAGES_DIR:
-		o->images_dir = arg;
-		break;
-	case OPT_CRIU:
-		o->criu = arg;
+		set_target(state, o, key, arg);
 		break;
 	case OPT_HOT_MODE:
 		if (!dump_mode_of(arg, &o->hot_mode))
@@ -190,16 +196,34 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!cli_number(arg, 400, 60000, &o->stop_ms))
 			argp_error(state, "--stop-timeout %s: 400 to 60000", arg);
 		break;
-	case ARGP_KEY_ARG:
-		argp_error(state, "unexpected argument %s", arg);
-		break;
-	case ARGP_KEY_END:
-		check_all(state, o);
-		break;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 	return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	const char **text = text_of(o, key);
+
+	if (text) {
+		*text = arg;
+		return 0;
+	}
+	switch (key) {
+	case OPT_INSECURE:
+		o->insecure = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "unexpected argument %s", arg);
+		return 0;
+	case ARGP_KEY_END:
+		check_all(state, o);
+		return 0;
+	default:
+		return parse_value(key, arg, state);
+	}
 }
 
 void options_parse(int argc, char **argv, struct options *o)

@@ -2,11 +2,15 @@
 #ifndef AGENT_RIGHTS_H
 #define AGENT_RIGHTS_H
 
-/** rights_drop() - no_new_privs, for us and what we start; never a seccomp
- * filter: it would keep an injection from suspending the target's */
-void rights_drop(void);
+#include <stdbool.h>
 
-/** rights_report() - log which capability is missing, and for what */
-void rights_report(void);
+/** rights_settle() - capabilities go on to what we start, also those that came
+ * with our file; no_new_privs; never a seccomp filter: it would keep an
+ * injection from suspending the target's */
+void rights_settle(void);
+
+/** rights_report() - log which capability is missing, and for what; @dumps: those
+ * for dumps too */
+void rights_report(bool dumps);
 
 #endif /* AGENT_RIGHTS_H */

@@ -213,6 +213,16 @@ one_socket_body()
 	echo keep > a.sock
 	atf_check -s exit:1 -e match:'is no socket' wprof-agent --listen $address
 	atf_check -o inline:'keep\n' cat a.sock
+	# nor is a socket taken that somebody serves without our lock, as systemd does
+	rm a.sock
+	start foreign python3 -c 'import socket, time
+s = socket.socket(socket.AF_UNIX); s.bind("a.sock"); s.listen(0); time.sleep(60)'
+	listens() { grep -q "00010000 .* $PWD/a.sock\|00010000 .* a.sock" /proc/net/unix; }
+	await listens
+	for i in 1 2 3; do # the queue of those not accepted fills up
+		atf_check -s exit:1 -e match:'another program listens on' wprof-agent --listen $address
+	done
+	[ -S a.sock ] || atf_fail 'it was removed'
 }
 
 case_of peer_uid 'Other users are turned away unless they are on the list'
@@ -249,6 +259,96 @@ rights_body()
 	memwrite_start
 	atf_check -s exit:1 -e match:'profiling cannot begin' \
 		wprof-ctl start --connect $address $target
+	agent_stop
+}
+
+case_of least 'A user of its own with two capabilities profiles processes of every user'
+least_body()
+{
+	tools
+	chmod 755 .
+	mkdir -m 777 box
+	mkdir -p own/bin own/libexec
+	cp "$bin/wprof-agent" "$bin/memwrite" own/bin/
+	cp "$bin/../libexec/wprof-inject" own/libexec/
+	address=unix:$PWD/box/a.sock
+	start other setpriv --reuid 12346 --clear-groups --inh-caps=-all own/bin/memwrite \
+		--service other-$$ -s 16M -d 60
+	other=$pid
+	await grep -q OTEL_CTX /proc/$other/maps
+	memwrite_start
+	agent_of() # CAPABILITY...: with those and no others
+	{
+		caps=-all$(printf ',+%s' "$@")
+		start agent setpriv --reuid 12345 --clear-groups --inh-caps=$caps --ambient-caps=$caps \
+			--bounding-set=$caps own/bin/wprof-agent --listen $address --stop-timeout 20000
+		agent=$pid
+		await grep -q 'msg="ready"' agent.err
+	}
+	both_are_profiled()
+	{
+		for t in $other $target; do
+			ctl start $t --interval 50 || atf_fail "process $t: not started"
+			hot() { ctl hot --json > hot && jq -e '.regions != []' hot; }
+			await hot
+			ctl context --json $t > who && jq -e '.fallback == false' who || atf_fail "$(cat who)"
+			ctl stop || atf_fail 'not stopped'
+		done
+	}
+	agent_of sys_ptrace
+	grep -q 'name=CAP_DAC_READ_SEARCH' agent.err || atf_fail "$(cat agent.err)"
+	atf_check -s exit:1 -e match:'CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH' \
+		wprof-ctl start --connect $address $other
+	agent_stop
+	agent_of sys_ptrace dac_read_search
+	! grep -q 'name=CAP_[^A]*_[^A]* ' agent.err || atf_fail "$(cat agent.err)"
+	both_are_profiled
+	agent_stop
+	# the same from the program's file
+	setcap cap_sys_ptrace,cap_dac_read_search+ep own/bin/wprof-agent || atf_fail 'setcap'
+	start agent setpriv --reuid 12345 --clear-groups --inh-caps=-all own/bin/wprof-agent \
+		--listen $address --stop-timeout 20000
+	agent=$pid
+	await grep -q 'msg="ready"' agent.err
+	both_are_profiled
+	agent_stop
+}
+
+case_of crowded 'Connections without end are refused; profiling, its clients and metrics go on'
+crowded_body()
+{
+	tools
+	memwrite_start
+	start agent sh -c 'ulimit -n 100; exec wprof-agent "$@"' - --listen $address \
+		--metrics unix:$PWD/m.sock --stop-timeout 20000
+	agent=$pid
+	await grep -q 'msg="ready"' agent.err
+	ctl start $target --interval 50 || atf_fail 'not started'
+	start watch wprof-ctl watch --connect $address --json
+	cat > hold.py <<- END
+		import socket, sys, time
+		held = []
+		for i in range(300):
+		    s = socket.socket(socket.AF_UNIX)
+		    s.connect("a.sock")
+		    held.append(s)
+		print("full", flush=True)
+		time.sleep(60)
+	END
+	start hold python3 hold.py
+	holder=$pid
+	await grep -q full hold.out
+	await grep -q 'why=too_many_connections' agent.err
+	# as many as there were before, and one more
+	n=$(($(wc -l < watch.out) + 1))
+	more() { [ $(wc -l < watch.out) -gt $n ]; }
+	await more
+	atf_check -o match:'wprof_agent_profiled_processes 1' python3 -c 'import socket
+s = socket.socket(socket.AF_UNIX); s.connect("m.sock"); s.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+print(b"".join(iter(lambda: s.recv(65536), b"")).decode())'
+	atf_check -s exit:1 -e match:'no agent answers' wprof-ctl health --connect $address --timeout 3
+	kill $holder
+	await ctl health
 	agent_stop
 }
 
@@ -389,7 +489,7 @@ dumps_body()
 atf_init_test_cases()
 {
 	for c in usage no_agent commands watch_live target_choice container_pid target_gone tree one_socket \
-		peer_uid rights systemd metrics dumps; do
+		peer_uid rights least crowded systemd metrics dumps; do
 		atf_add_test_case $c
 	done
 }

@@ -8,6 +8,7 @@ const assert = require('assert');
 const fs = require('fs');
 const net = require('net');
 const http2 = require('http2');
+const zlib = require('zlib');
 const grpc = require('@grpc/grpc-js');
 const loader = require('@grpc/proto-loader');
 
@@ -49,6 +50,29 @@ function take(stream, n) {
 		stream.on('data', (m) => { got.push(m); if (got.length === n) resolve({ got }); });
 		stream.on('error', (error) => resolve({ got, error }));
 		stream.on('end', () => resolve({ got }));
+	});
+}
+
+// 60 KiB that would be 60 MiB: refused as it is, not unpacked first.
+function bomb() {
+	const body = zlib.gzipSync(Buffer.alloc(60 << 20));
+	const head = Buffer.from([1, 0, 0, 0, 0]);
+	head.writeUInt32BE(body.length, 1);
+	const session = http2.connect('http://agent',
+		{ createConnection: () => net.connect(address.replace('unix:', '')) });
+	const stream = session.request({ ':method': 'POST', 'content-type': 'application/grpc',
+		te: 'trailers', 'grpc-encoding': 'gzip',
+		':path': '/criu.agent.v1.CRIUAgent/StopProfiling' });
+	stream.end(Buffer.concat([head, body]));
+	return new Promise((resolve, reject) => {
+		const ended = (headers) => {
+			if (headers['grpc-status'] === undefined)
+				return;
+			session.destroy();
+			assert.strictEqual(+headers['grpc-status'], S.UNIMPLEMENTED);
+			resolve();
+		};
+		stream.on('response', ended).on('trailers', ended).on('error', reject).resume();
 	});
 }
 
@@ -181,6 +205,7 @@ const scenarios = {
 				JSON.stringify(s));
 		assert.strictEqual((await raw(Buffer.alloc(100000, 0x40))).code, S.RESOURCE_EXHAUSTED);
 		assert.strictEqual((await raw(Buffer.alloc(8 << 20))).code, S.RESOURCE_EXHAUSTED);
+		await bomb();
 		for (let i = 0; i < 200; i++) {
 			const bytes = Buffer.from(Array.from({ length: i % 40 },
 				(_, k) => (i * 131 + k * k * 29) & 255));
