@@ -8,6 +8,7 @@ address=unix:$PWD/a.sock
 start()
 {
 	name=$1; shift
+	: > "$name.err" # now: what an earlier one said must not be taken for its word
 	"$@" > "$name.out" 2> "$name.err" &
 	pid=$!
 	echo $pid >> pids
