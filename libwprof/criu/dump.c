@@ -6,7 +6,9 @@
  * A dump is made in ID.partial and renamed to ID, so ID is there whole or not at
  * all; the levels are as deep in both, so parent links hold. One dump at a time
  * runs in a directory: its descriptor is locked, and CRIU inherits the lock. An
- * agent that is killed leaves CRIU running, and a new agent waits for its end.
+ * agent that is killed leaves CRIU running, and a new one refuses dumps until its
+ * end. Was it a final dump, and the process ended with it, then the same request
+ * takes what CRIU left if that is whole, and else keeps it aside as ID.lost.
  *
  * CRIU tells written pages by the kernel's soft-dirty bits and clears them with
  * each dump. So a dump may only build on the very last dump of its process:
@@ -29,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,6 +91,13 @@ static bool exists(const char *path)
 	return !lstat(path, &st);
 }
 
+static bool entry_is_gone(const struct store_entry *e)
+{
+	struct task now;
+
+	return task_read(e->pid, &now) || now.start_ticks != e->start_ticks;
+}
+
 /* ---- may it be taken? -------------------------------------------------------------- */
 
 static int check_parent(struct dump *d, struct wprof_why *why)
@@ -142,13 +152,29 @@ static int check_native(struct dump *d, struct wprof_why *why)
 	return 0;
 }
 
+/* The id must be free; what stands there is never touched. */
+static int check_id(struct dump *d, struct wprof_why *why)
+{
+	struct store_entry e;
+	char lost[PATH_MAX];
+
+	store_path(&d->store, d->o->id, ".lost", lost);
+	if (!exists(d->done) && !exists(lost))
+		return 0;
+	if (!store_read(d->store.path, d->o->id, &e) && e.final)
+		return why_system(why, -EEXIST,
+				  "the dump id %s was used before: it is a whole final dump of "
+				  "process %d; take another",
+				  d->o->id, (int)e.pid);
+	return why_system(why, -EEXIST, "the dump id %s was used before; take another", d->o->id);
+}
+
 static int check(struct dump *d, struct wprof_why *why)
 {
-	int rc;
+	int rc = check_id(d, why);
 
-	if (exists(d->done))
-		return why_system(why, -EEXIST, "the dump id %s was used before; take another",
-				  d->o->id);
+	if (rc)
+		return rc;
 	rc = task_read(d->o->pid, &d->task);
 	if (rc)
 		return why_system(why, rc, "process %d", (int)d->o->pid);
@@ -357,6 +383,16 @@ static int run_command(struct dump *d, struct command *c, char **ranges, int *st
 	return rc;
 }
 
+/* CRIU's own message of that may not have fitted on the disk. */
+static const char *disk_full(const struct dump *d)
+{
+	struct statvfs fs;
+
+	return !fstatvfs(d->store.fd, &fs) && fs.f_bavail * fs.f_frsize < 64 << 10
+		       ? "; the disk is full"
+		       : "";
+}
+
 /* The log stays where the next attempt does not clear it away. */
 static int criu_failed(struct dump *d, const struct command *c, int status, struct wprof_why *why)
 {
@@ -372,8 +408,8 @@ static int criu_failed(struct dump *d, const struct command *c, int status, stru
 		snprintf(how, sizeof(how), "ended with %d", WEXITSTATUS(status));
 	if (why) {
 		why->reason = WPROF_SYSTEM;
-		snprintf(why->text, sizeof(why->text), "criu %s%s%.100s; log: %s%s", how,
-			 *error ? ": " : "", error, has_log ? d->o->id : "none",
+		snprintf(why->text, sizeof(why->text), "criu %s%s%.100s%s; log: %s%s", how,
+			 *error ? ": " : "", error, disk_full(d), has_log ? d->o->id : "none",
 			 has_log ? ".failed.log" : "");
 	}
 	return -ECHILD;
@@ -418,13 +454,6 @@ static bool pages_begun(const struct dump *d)
 	if (dir)
 		closedir(dir);
 	return begun;
-}
-
-static bool is_gone(const struct dump *d)
-{
-	struct task now;
-
-	return task_read(d->entry.pid, &now) || now.start_ticks != d->entry.start_ticks;
 }
 
 /* ---- after it -------------------------------------------------------------------------- */
@@ -505,7 +534,7 @@ static int finish(struct dump *d, struct wprof_why *why)
 		d->result->mode = d->entry.mode;
 		return 0;
 	}
-	if (is_gone(d)) {
+	if (entry_is_gone(&d->entry)) {
 		size_t n = why ? strlen(why->text) : 0;
 
 		if (why)
@@ -517,20 +546,28 @@ static int finish(struct dump *d, struct wprof_why *why)
 	return rc;
 }
 
+/* Part of a dump is all there is of its process: no later dump may clear it away. */
+static void keep_lost(struct dump *d, struct wprof_why *why)
+{
+	size_t n = why ? strlen(why->text) : 0;
+	char lost[PATH_MAX];
+
+	store_path(&d->store, d->o->id, ".lost", lost);
+	(void)!rename(d->partial, lost);
+	if (why)
+		snprintf(why->text + n, sizeof(why->text) - n,
+			 "; the process is gone, what was written is in %s", lost);
+}
+
 /* A dump that came to nothing. */
 static void give_up(struct dump *d, struct wprof_why *why)
 {
-	char lost[PATH_MAX];
 	size_t n = why ? strlen(why->text) : 0;
 
 	if (!pages_begun(d)) {
 		(void)!store_set_last(&d->store, &d->entry, d->last);
-	} else if (is_gone(d) && d->entry.final) {
-		store_path(&d->store, d->o->id, ".lost", lost);
-		(void)!rename(d->partial, lost);
-		if (why)
-			snprintf(why->text + n, sizeof(why->text) - n,
-				 "; the process is gone, what was written is in %s", lost);
+	} else if (entry_is_gone(&d->entry) && d->entry.final) {
+		keep_lost(d, why);
 		return;
 	} else if (why) {
 		snprintf(why->text + n, sizeof(why->text) - n, "; the next dump: without a parent");
@@ -548,6 +585,11 @@ static int begin(struct dump *d, struct wprof_why *why)
 		return why_system(why, rc, "%s", d->partial);
 	rc = make_plans(d, why);
 	if (!rc) {
+		rc = store_write(d->partial, &d->entry);
+		if (rc)
+			why_system(why, rc, "%s", d->partial);
+	}
+	if (!rc) {
 		rc = store_set_last(&d->store, &d->entry, NULL);
 		if (rc)
 			why_system(why, rc, "%s", d->store.path);
@@ -556,6 +598,20 @@ static int begin(struct dump *d, struct wprof_why *why)
 		return 0;
 	(void)!store_remove(d->partial);
 	return rc;
+}
+
+/* CRIU is done: the dump gets its name. */
+static int settle(struct dump *d, struct wprof_why *why)
+{
+	int rc = read_stats(d, d->partial, why);
+
+	if (rc)
+		return rc;
+	if (d->entry.final && syncfs(d->store.fd))
+		rc = -errno;
+	if (!rc && rename(d->partial, d->done))
+		rc = -errno;
+	return rc ? why_system(why, rc, "%s", d->partial) : 0;
 }
 
 static int take(struct dump *d, struct wprof_why *why)
@@ -568,16 +624,7 @@ static int take(struct dump *d, struct wprof_why *why)
 		return rc;
 	rc = run_criu(d, why);
 	if (!rc)
-		rc = read_stats(d, d->partial, why);
-	if (!rc) {
-		rc = store_write(d->partial, &d->entry);
-		if (!rc && d->entry.final && syncfs(d->store.fd))
-			rc = -errno;
-		if (!rc && rename(d->partial, d->done))
-			rc = -errno;
-		if (rc)
-			why_system(why, rc, "%s", d->partial);
-	}
+		rc = settle(d, why);
 	if (rc) {
 		give_up(d, why);
 		return rc;
@@ -585,9 +632,10 @@ static int take(struct dump *d, struct wprof_why *why)
 	return finish(d, why);
 }
 
-/* ---- a dump whose copy is missing --------------------------------------------------------- */
+/* ---- a dump that an agent before us, or a full disk, left unfinished ----------------------- */
 
-static bool entry_pending(const char *images, const char *id, struct store_entry *e)
+/* Taken, but there is no copy to send. */
+static bool entry_unshipped(const char *images, const char *id, struct store_entry *e)
 {
 	char ship[PATH_MAX];
 
@@ -597,24 +645,71 @@ static bool entry_pending(const char *images, const char *id, struct store_entry
 	       !exists(ship);
 }
 
+/* A final dump whose process ended with it, and the agent before CRIU did. */
+static bool entry_orphan(const char *images, const char *id, struct store_entry *e)
+{
+	char partial[DUMP_ID_MAX + 16];
+
+	snprintf(partial, sizeof(partial), "%s.partial", id);
+	return dump_id_valid(id) && !store_read(images, partial, e) && e->final &&
+	       !e->leave_running && entry_is_gone(e);
+}
+
 bool dump_pending(const char *images, const char *id)
 {
 	struct store_entry e;
 	int saved = errno;
-	bool pending = entry_pending(images, id, &e);
+	bool pending = entry_unshipped(images, id, &e) || entry_orphan(images, id, &e);
 
 	errno = saved;
 	return pending;
 }
 
-static int resume(struct dump *d, const struct store_entry *e, struct wprof_why *why)
+/* Nobody else's dump is taken for the one asked for. */
+static int check_resumed(const struct dump *d, const struct store_entry *e, struct wprof_why *why)
 {
-	int rc = 0;
+	struct task task;
 
-	if (e->final != d->o->final || strcmp(e->parent, d->entry.parent))
-		return why_system(why, -EEXIST, "the dump id %s was used before; take another",
-				  d->o->id);
+	if (e->final == d->o->final && !strcmp(e->parent, d->entry.parent) &&
+	    (task_read(d->o->pid, &task) ||
+	     (task.pid == e->pid && task.start_ticks == e->start_ticks)))
+		return 0;
+	return why_system(why, -EEXIST,
+			  "the dump id %s was used before: it is an unfinished %s of process %d "
+			  "with %s%s; take another",
+			  d->o->id, e->final ? "final dump" : "pre-dump", (int)e->pid,
+			  e->parent[0] ? "parent " : "no parent", e->parent);
+}
+
+/* CRIU writes its statistics last, when all else went well. */
+static int adopt(struct dump *d, struct wprof_why *why)
+{
+	char stats[PATH_MAX + 24];
+	int rc = -ECHILD;
+
+	snprintf(stats, sizeof(stats), "%s/full/stats-dump", d->partial);
+	if (exists(stats)) {
+		rc = settle(d, why);
+	} else if (why) {
+		why->reason = WPROF_SYSTEM;
+		snprintf(why->text, sizeof(why->text), "CRIU did not finish dump %s", d->o->id);
+	}
+	if (rc)
+		keep_lost(d, why);
+	return rc;
+}
+
+static int resume(struct dump *d, const struct store_entry *e, bool orphan, struct wprof_why *why)
+{
+	int rc = check_resumed(d, e, why);
+
+	if (rc)
+		return rc;
 	d->entry = *e;
+	if (orphan)
+		rc = adopt(d, why);
+	if (rc)
+		return rc;
 	rc = plans_of_dump(d, d->o->id);
 	for (size_t i = 0; !rc && i < d->n_plans; i++)
 		rc = load_excluded(d, d->o->id, d->plans[i].pid, &d->plans[i].exclude);
@@ -624,11 +719,21 @@ static int resume(struct dump *d, const struct store_entry *e, struct wprof_why 
 	return rc ? rc : finish(d, why);
 }
 
+static int take_or_resume(struct dump *d, struct wprof_why *why)
+{
+	struct store_entry e;
+
+	if (entry_unshipped(d->store.path, d->o->id, &e))
+		return resume(d, &e, false, why);
+	if (!exists(d->done) && entry_orphan(d->store.path, d->o->id, &e))
+		return resume(d, &e, true, why);
+	return take(d, why);
+}
+
 int dump_take(const struct dump_opts *opts, struct dump_result *result, struct wprof_why *why)
 {
 	const char *parent = opts->parent ? opts->parent : "";
 	struct dump d = { .o = opts, .result = result };
-	struct store_entry pending;
 	int saved = errno, rc;
 
 	memset(result, 0, sizeof(*result));
@@ -644,8 +749,7 @@ int dump_take(const struct dump_opts *opts, struct dump_result *result, struct w
 	if (!rc) {
 		store_path(&d.store, opts->id, ".partial", d.partial);
 		store_path(&d.store, opts->id, "", d.done);
-		rc = entry_pending(d.store.path, opts->id, &pending) ? resume(&d, &pending, why)
-								     : take(&d, why);
+		rc = take_or_resume(&d, why);
 		store_close(&d.store);
 	}
 	plans_free(&d);

@@ -53,7 +53,8 @@ const char *dump_mode_name(enum dump_mode mode);
 bool dump_mode_of(const char *name, enum dump_mode *mode);
 
 /**
- * dump_pending() - was this dump taken but not made ready to send?
+ * dump_pending() - was this dump taken but not made ready to send, or left by an
+ * agent that was killed and its process gone with it?
  *
  * dump_take() then does what is left, and needs no process.
  */
@@ -66,7 +67,7 @@ bool dump_pending(const char *images, const char *id);
  * the process is gone with it, nothing CRIU wrote is ever removed.
  *
  * Return: 0; -EINVAL: an id, or a parent of another mode or process; -EEXIST: the
- * id is taken; -ENOENT: no such parent, or no CRIU; -ESTALE: the parent is not the
+ * id is taken, or the unfinished dump of that id is another; -ENOENT: no such parent, or no CRIU; -ESTALE: the parent is not the
  * last dump of the process: begin again without one; -EBUSY: another dump runs;
  * -ESRCH: no such process; -EOPNOTSUPP: native is not possible; -ECHILD: CRIU
  * failed; else what the system or wprof_images_withhold() said. @why always says.
@@ -140,7 +141,7 @@ struct task {
 	uint64_t start_ticks;
 };
 
-/** task_read() - 0, or -ESRCH */
+/** task_read() - 0, or -ESRCH: none, or dead and only not yet waited for */
 WPROF_CHECKED int task_read(pid_t pid, struct task *task);
 /** task_inner_pid() - its number in its own PID namespace, which CRIU's images use */
 uint64_t task_inner_pid(pid_t pid);

@@ -2,10 +2,12 @@
  * store.c - the directory of all dumps, and what is noted beside the images.
  *
  *   ID/full, ID/ship    the images
- *   ID/dump.wprof       what dump it is: written before ID gets its name
+ *   ID/dump.wprof       what dump it is: written before CRIU begins
  *   ID/excluded-PID     what it left out of a process
  *   ID/dump.log         CRIU's log
  *   ID.partial          being made
+ *   ID.lost             part of a dump whose process is gone
+ *   ID.failed.log       CRIU's log of a dump that failed
  *   PID.chain           the last dump of a process
  *
  * No id has a dot in it, so nothing else bears the name of a dump.

@@ -11,8 +11,9 @@
 
 int task_read(pid_t pid, struct task *task)
 {
-	char path[40], text[1024];
+	char path[40], text[1024], state;
 	const char *behind;
+	long n_threads;
 	size_t n = 0;
 	FILE *f;
 
@@ -26,13 +27,15 @@ int task_read(pid_t pid, struct task *task)
 	behind = strrchr(text, ')'); /* a command may have one in its name */
 	memset(task, 0, sizeof(*task));
 	task->pid = pid;
-	/* fields 6, 7 and 22 */
-	if (!behind || sscanf(behind + 1,
-			      " %*c %*d %*d %d %d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d"
-			      " %*d %*d %*d %" SCNu64,
-			      &task->session, &task->terminal, &task->start_ticks) != 3)
+	/* fields 3, 6, 7, 20 and 22 */
+	if (!behind ||
+	    sscanf(behind + 1,
+		   " %c %*d %*d %d %d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d"
+		   " %*d %ld %*d %" SCNu64,
+		   &state, &task->session, &task->terminal, &n_threads, &task->start_ticks) != 5)
 		return -ESRCH;
-	return 0;
+	/* not yet waited for by its parent: gone; its first thread alone may end earlier */
+	return strchr("ZXx", state) && n_threads < 2 ? -ESRCH : 0;
 }
 
 uint64_t task_inner_pid(pid_t pid)

@@ -84,6 +84,9 @@ static void setup(const char *help)
 	target_start();
 }
 
+/* What CRIU does last: the process is gone, but its parent did not wait for it yet. */
+#define KILL_IT "kill -KILL %d; until grep -q '^State:.Z' /proc/%d/status; do sleep 0.01; done\n"
+
 /* The next dump has 8 pages whose data begin with @what; those of @holes are holes. */
 static void next_level(uint64_t uptime_us, uint8_t what, unsigned int holes, bool last)
 {
@@ -509,31 +512,79 @@ ATF_TC_BODY(failed__process_gone, tc)
 {
 	setup("");
 	next_level(1, 1, 0, true);
-	/* its parent does not wait for it: a zombie has a start time still */
-	signal(SIGCHLD, SIG_DFL);
-	atf_utils_create_file(
-		"after",
-		"kill -KILL %d; touch killed; while [ ! -e reaped ]; do sleep 0.01; done; exit 1\n",
-		(int)target);
-	{
-		pid_t reaper = fork();
-
-		ATF_REQUIRE(reaper >= 0);
-		if (!reaper) { /* takes the dump; the parent reaps the target */
-			int rc = take("a", NULL, DUMP_OFF, "end");
-
-			_exit(rc == -ECHILD && strstr(why.text, "a.lost") ? 0 : 1);
-		}
-		ATF_REQUIRE_EQ(waitpid(target, NULL, 0), target);
-		atf_utils_create_file("reaped", "x");
-		{
-			int status;
-
-			ATF_REQUIRE_EQ(waitpid(reaper, &status, 0), reaper);
-			ATF_CHECK_EQ(status, 0);
-		}
-	}
+	/* nobody waits for it: a zombie is gone too, though it has a start time still */
+	atf_utils_create_file("after", KILL_IT "exit 1\n", (int)target, (int)target);
+	ATF_CHECK_EQ(take("a", NULL, DUMP_OFF, "end"), -ECHILD);
+	ATF_CHECK_MATCH("a.lost", why.text);
+	ATF_REQUIRE_EQ(waitpid(target, NULL, 0), target);
 	ATF_CHECK(there("images/a.lost/full/inventory.img"));
+	target_start();
+	ATF_CHECK_EQ(take("a", NULL, DUMP_OFF, "end"), -EEXIST);
+	ATF_CHECK(there("images/a.lost/full/inventory.img"));
+	target_end();
+}
+
+/*
+ * As an agent leaves it that is killed while CRIU takes the last dump: the directory
+ * has its first name still. @stats: of CRIU, who writes them when all else is done.
+ */
+static void orphan(const char *mode, bool stats)
+{
+	next_level(1, 1, 0, true);
+	atf_utils_create_file("after", KILL_IT, (int)target, (int)target);
+	ATF_REQUIRE_EQ(take("a", NULL, strcmp(mode, "off") ? DUMP_WITHHOLD : DUMP_OFF, "end"), 0);
+	ATF_REQUIRE_EQ(waitpid(target, NULL, 0), target);
+	ATF_REQUIRE_EQ(system("rm -rf args images/a/ship && mv images/a images/a.partial"), 0);
+	if (stats)
+		kit_hex("images/a.partial/full", "stats-dump",
+			"40 59 10 55 06 33 09 57 00 00 00 00");
+	ATF_CHECK(dump_pending("images", "a"));
+}
+
+ATF_TC(orphan__adopted);
+ATF_TC_HEAD(orphan__adopted, tc)
+{
+	atf_tc_set_md_var(tc, "descr",
+			  "The last dump that a killed agent left is taken up by the same request");
+}
+ATF_TC_BODY(orphan__adopted, tc)
+{
+	const char *const modes[] = { "off", "withhold" };
+
+	setup("");
+	for (size_t i = 0; i < 2; i++) {
+		orphan(modes[i], true);
+		ATF_CHECK_EQ(take("a", "b", DUMP_OFF, "end"), -EEXIST);
+		ATF_CHECK_EQ(take("a", NULL, DUMP_OFF, "pre"), -EEXIST);
+		target_start();
+		ATF_CHECK_EQ(take("a", NULL, DUMP_OFF, "end"), -EEXIST);
+		ATF_CHECK_MATCH("unfinished final dump of process", why.text);
+		target_end();
+		ATF_CHECK_EQ(take("a", NULL, DUMP_OFF, "end"), 0);
+		ATF_CHECK(!there("args")); /* CRIU did not run again */
+		ATF_CHECK(!there("images/a.partial") && !dump_pending("images", "a"));
+		ATF_CHECK_EQ(there("images/a/ship"), i == 1);
+		ATF_REQUIRE_EQ(system("rm -rf images/a"), 0);
+		target_start();
+	}
+	target_end();
+}
+
+ATF_TC(orphan__not_whole);
+ATF_TC_HEAD(orphan__not_whole, tc)
+{
+	atf_tc_set_md_var(
+		tc, "descr",
+		"What a killed agent and a CRIU that failed left is kept, and never taken up");
+}
+ATF_TC_BODY(orphan__not_whole, tc)
+{
+	setup("");
+	orphan("off", false);
+	ATF_CHECK_EQ(take("a", NULL, DUMP_OFF, "end"), -ECHILD);
+	ATF_CHECK_MATCH("a.lost", why.text);
+	ATF_CHECK(there("images/a.lost/full/pages-1.img") && !there("images/a"));
+	ATF_CHECK(!dump_pending("images", "a"));
 }
 
 ATF_TC(store__locked);
@@ -581,6 +632,8 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, failed__before_pages);
 	ATF_TP_ADD_TC(tp, failed__after_pages);
 	ATF_TP_ADD_TC(tp, failed__process_gone);
+	ATF_TP_ADD_TC(tp, orphan__adopted);
+	ATF_TP_ADD_TC(tp, orphan__not_whole);
 	ATF_TP_ADD_TC(tp, store__locked);
 	return atf_no_error();
 }
