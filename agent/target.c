@@ -170,7 +170,10 @@ static int find_comm(const char *comm, pid_t *pid, char *why, size_t room)
 
 static int find_service(const char *name, pid_t *pid, char *why, size_t room)
 {
-	struct pctx_reader_opts opts = { .size = sizeof(opts), .read = bounded_read };
+	struct bounded_pass pass = { 0 };
+	struct pctx_reader_opts opts = { .size = sizeof(opts),
+					 .read = bounded_read,
+					 .read_arg = &pass };
 	struct found f = { .n = LISTED_MAX };
 	char what[120];
 	int rc = pctx_find_service(name, &opts, f.pids, &f.n);
@@ -181,6 +184,13 @@ static int find_service(const char *name, pid_t *pid, char *why, size_t room)
 			 rc == -EPERM
 				 ? "; some may not be looked into: the agent lacks CAP_SYS_PTRACE"
 				 : "");
+		return -ESRCH;
+	}
+	if (rc == -ETIMEDOUT) {
+		snprintf(why, room,
+			 "no process that can be read %s; `pctx list' shows those that "
+			 "do not answer",
+			 what);
 		return -ESRCH;
 	}
 	if (rc) {
@@ -218,7 +228,10 @@ static int only_add(pid_t pid, int error, const struct pctx_context *context, vo
 /* With the same name they may be one tree, of which the topmost is meant. */
 static int find_only(pid_t *pid, char *why, size_t room)
 {
-	struct pctx_reader_opts opts = { .size = sizeof(opts), .read = bounded_read };
+	struct bounded_pass pass = { 0 };
+	struct pctx_reader_opts opts = { .size = sizeof(opts),
+					 .read = bounded_read,
+					 .read_arg = &pass };
 	struct only only = { .found = { .n = 0 } };
 	int rc = pctx_each(&opts, only_add, &only);
 

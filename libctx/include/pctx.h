@@ -270,6 +270,7 @@ struct pctx_reader_opts {
 	/* NULL: pctx_read(); else called instead for each process by pctx_each() and
 	 * pctx_find_service(): to do it with a deadline, -ETIMEDOUT when that is over */
 	pctx_read_fn *read;
+	void *read_arg; /* for @read, which is given these options; not looked at */
 };
 
 /**
@@ -406,7 +407,8 @@ PCTX_API PCTX_CHECKED int pctx_each(const struct pctx_reader_opts *opts, pctx_ea
  *
  * Return: 0 with *@n of 1 or more; -ENODATA: no process that the caller may look
  * into has it; -EPERM: the same, and some may not be looked into (run with
- * CAP_SYS_PTRACE); -ETIMEDOUT: the same, and @opts->read gave some up; -EINVAL, -E2BIG, -ENOMEM, -EMFILE, -ENFILE as pctx_each().
+ * CAP_SYS_PTRACE); -ETIMEDOUT: the same, and @opts->read gave some up; -EINVAL,
+ * -E2BIG, -ENOMEM, -EMFILE, -ENFILE as pctx_each().
  */
 PCTX_API PCTX_CHECKED int pctx_find_service(const char *service_name,
 					    const struct pctx_reader_opts *opts, pid_t *pids,

@@ -15,6 +15,7 @@
 
 struct listing {
 	struct pctx_reader_opts opts;
+	struct bounded_pass pass;
 	bool json;
 	bool titled;
 	unsigned int n_not_permitted;
@@ -132,6 +133,7 @@ int list_main(int argc, char **argv)
 
 	source_init(&l.opts);
 	l.opts.read = bounded_read;
+	l.opts.read_arg = &l.pass;
 	argp_parse(&argp, argc, argv, 0, NULL, &l);
 	if (l.json)
 		rc = record_print(json_pack("{s:s, s:i}", "format", "pctx.list", "version", 1));

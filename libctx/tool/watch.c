@@ -13,9 +13,9 @@
  * A process that was given keeps its entry, published or not, until it is gone:
  * its number may be another process's by the time we look again.
  *
- * A process that does not let itself be read costs one deadline (bounded.h), and
- * is not read again: its entry has no reader any more, and stays until the
- * process's directory in /proc is gone.
+ * A process that does not let itself be read is not read again: its entry has no
+ * reader any more, and stays until the process's directory in /proc is gone. All
+ * those that a scan meets cost one deadline together (bounded.h).
  *
  * What is published and withdrawn within an interval may be missed; of updates
  * in quick succession the last is seen.
@@ -52,6 +52,7 @@ struct entry {
 
 struct watch {
 	struct pctx_reader_opts opts;
+	struct bounded_pass pass;
 	bool json;
 	bool poll; /* no events from the kernel */
 	uint64_t interval_ms;
@@ -180,7 +181,7 @@ static void entry_drop(struct watch *w, struct entry *e)
 static int entry_read(struct watch *w, struct entry *e)
 {
 	struct pctx_context *context;
-	int rc = bounded_reader_read(&e->reader, &context);
+	int rc = bounded_reader_read(e->pid, &w->opts, &e->reader, &context);
 	bool first = !e->told || e->state;
 
 	if (rc)
@@ -225,7 +226,7 @@ static bool given_up_gone(const struct watch *w, pid_t pid)
 static int entry_poll(struct watch *w, struct entry *e, bool *changed)
 {
 	if (e->reader)
-		return bounded_reader_poll(&e->reader, changed);
+		return bounded_reader_poll(e->pid, &w->opts, &e->reader, changed);
 	return given_up_gone(w, e->pid) ? -ESRCH : -ETIMEDOUT;
 }
 
@@ -260,6 +261,7 @@ static bool entry_look(struct watch *w, struct entry *e)
 
 static void entries_look(struct watch *w)
 {
+	w->pass = (struct bounded_pass){ 0 };
 	for (size_t i = 0; i < w->n_entries;) {
 		if (entry_look(w, &w->entries[i]))
 			i++;
@@ -347,6 +349,7 @@ static void scan_all(struct watch *w)
 
 static void scan(struct watch *w)
 {
+	w->pass = (struct bounded_pass){ 0 };
 	if (w->pids)
 		scan_given(w);
 	else
@@ -412,7 +415,7 @@ static bool given_exist(struct watch *w)
 		struct pctx_context *context;
 
 		if (rc == 0) {
-			rc = bounded_reader_read(&reader, &context);
+			rc = bounded_reader_read(w->pids[i], &w->opts, &reader, &context);
 			if (rc == 0)
 				pctx_context_free(context);
 			pctx_reader_close(reader);
@@ -522,6 +525,7 @@ int watch_main(int argc, char **argv)
 	struct watch w = { .interval_ms = INTERVAL_MS };
 
 	source_init(&w.opts);
+	w.opts.read_arg = &w.pass;
 	argp_parse(&argp, argc, argv, 0, NULL, &w);
 	if (given_exist(&w))
 		run(&w);

@@ -48,13 +48,15 @@ static void read_service(struct target *t, const struct pctx_context *context)
 	text_tame(t->service);
 }
 
+static const struct pctx_reader_opts reader_opts = { .size = sizeof(reader_opts) };
+
 static void read_context(struct target *t)
 {
 	struct pctx_context *context = NULL;
 
 	json_decref(t->context);
 	t->context = NULL;
-	if (!t->reader || bounded_reader_read(&t->reader, &context))
+	if (!t->reader || bounded_reader_read(t->pid, &reader_opts, &t->reader, &context))
 		return;
 	t->context = otlp_json_context(context);
 	read_service(t, context);
@@ -63,12 +65,10 @@ static void read_context(struct target *t)
 
 void target_attach(pid_t pid, struct target *t)
 {
-	struct pctx_reader_opts opts = { .size = sizeof(opts) };
-
 	memset(t, 0, sizeof(*t));
 	t->pid = pid;
 	read_command(t);
-	if (pctx_reader_open(pid, &opts, &t->reader))
+	if (pctx_reader_open(pid, &reader_opts, &t->reader))
 		t->reader = NULL;
 	read_context(t);
 }
@@ -79,7 +79,8 @@ bool target_changed(struct target *t)
 	json_t *old;
 	bool differs;
 
-	if (!t->reader || bounded_reader_poll(&t->reader, &changed) || !changed)
+	if (!t->reader || bounded_reader_poll(t->pid, &reader_opts, &t->reader, &changed) ||
+	    !changed)
 		return false;
 	old = json_incref(t->context);
 	read_context(t);
@@ -116,7 +117,10 @@ static int several(const char *service, const pid_t *pids, size_t n, size_t room
 
 static int find_service(const char *service, pid_t *pid)
 {
-	struct pctx_reader_opts opts = { .size = sizeof(opts), .read = bounded_read };
+	struct bounded_pass pass = { 0 };
+	struct pctx_reader_opts opts = { .size = sizeof(opts),
+					 .read = bounded_read,
+					 .read_arg = &pass };
 	pid_t pids[16];
 	size_t n = sizeof(pids) / sizeof(pids[0]);
 	int rc = pctx_find_service(service, &opts, pids, &n);
