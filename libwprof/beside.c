@@ -23,6 +23,7 @@
 #include "profile.h"
 
 #define HUGE_BYTES (2ull << 20)
+#define COLLAPSE_TRIES 10
 
 /* All of one area, into the runs */
 static int beside_filter(struct track *t, enum scan_what what, uint64_t start, uint64_t end,
@@ -135,18 +136,30 @@ int huge_note_written(struct huge *h, struct track *t)
 	return rc || !n ? rc : huge_add(h, t->scan.page_shift);
 }
 
+/*
+ * One huge page. EAGAIN tells of a page that somebody else holds for the moment
+ * (a batch of another processor, khugepaged, reclaim): the kernel asks to try
+ * again at once. Whatever else it says stays: the memory may be gone, or no
+ * huge page be free, and nothing is lost.
+ */
+static void collapse(int pidfd, uint64_t at)
+{
+	struct iovec iov = { (void *)(uintptr_t)at, HUGE_BYTES };
+
+	for (int tries = 0; tries < COLLAPSE_TRIES; tries++)
+		if (syscall(SYS_process_madvise, pidfd, &iov, 1ul, MADV_COLLAPSE, 0u) >= 0 ||
+		    errno != EAGAIN)
+			break;
+}
+
 void huge_give_back(struct huge *h, int pidfd)
 {
 	size_t n;
 	const struct wprof_range *r = wprof_ranges_list(h->seen, &n);
 
 	for (size_t i = 0; i < n; i++)
-		for (uint64_t at = r[i].start; at < r[i].end; at += HUGE_BYTES) {
-			struct iovec iov = { (void *)(uintptr_t)at, HUGE_BYTES };
-
-			/* it may be gone, or no huge page be free: nothing is lost */
-			(void)syscall(SYS_process_madvise, pidfd, &iov, 1ul, MADV_COLLAPSE, 0u);
-		}
+		for (uint64_t at = r[i].start; at < r[i].end; at += HUGE_BYTES)
+			collapse(pidfd, at);
 }
 
 void huge_close(struct huge *h)

@@ -118,9 +118,19 @@ static long huge_kb(const struct kid *k, long p)
 	return kb;
 }
 
-static void split_and_close(uint32_t flags, long *before, long *split, long *after)
+/*
+ * kB of huge pages at three moments: all written, split by writes while armed,
+ * and closed. How many there are at first is the kernel's choice: where huge
+ * pages are off, or none is free, it gives small ones.
+ */
+struct huge_kbs {
+	long whole, split, closed;
+};
+
+static struct huge_kbs split_and_close(uint32_t flags)
 {
 	struct wprof_opts o = { .size = sizeof(o), .flags = flags };
+	struct huge_kbs kb;
 	struct kid k;
 	long p = 0x280000000000L;
 
@@ -128,38 +138,38 @@ static void split_and_close(uint32_t flags, long *before, long *split, long *aft
 	kid_mmap_at(&k, p, 8 * MIB, PROT_READ | PROT_WRITE, KID_ANON | MAP_FIXED);
 	ATF_REQUIRE_EQ(0, kid_call(&k, madvise, p, 8 * (long)MIB, MADV_HUGEPAGE));
 	kid_write(&k, p, 1024);
-	*before = huge_kb(&k, p);
 	kid_profile(&k, &o);
 	kid_write(&k, p + 1024 * (long)PAGE, 1024); /* two more, made while profiled */
+	kb.whole = huge_kb(&k, p);
 	kid_sample(&k);
 	kid_pages(&k, KID_WRITE, p, 4, 512);
 	kid_sample(&k);
 	ATF_CHECK_EQ(4, kid_written(&k, p, 8 * MIB));
-	*split = huge_kb(&k, p);
+	kb.split = huge_kb(&k, p);
 	wprof_close(k.w);
 	k.w = NULL;
-	*after = huge_kb(&k, p);
+	kb.closed = huge_kb(&k, p);
 	kid_end(&k);
+	printf("huge: whole %ld kB, split %ld kB, closed %ld kB\n", kb.whole, kb.split, kb.closed);
+	return kb;
 }
 
 CASE(collapse__not_unless_asked, "Huge pages that were split stay so when nobody asked")
 {
-	long before, split, after;
+	struct huge_kbs kb = split_and_close(0);
 
-	split_and_close(0, &before, &split, &after);
-	ATF_CHECK(before == 4096 || before == 0);
-	ATF_CHECK_EQ(0, split);
-	ATF_CHECK_EQ(0, after);
+	ATF_CHECK_EQ(0, kb.split);
+	if (kb.whole)
+		ATF_CHECK_MSG(kb.closed < kb.whole, "%ld kB again", kb.closed);
 }
 
 CASE(collapse__given_back, "Huge pages split by profiling are whole again after closing")
 {
-	long before, split, after;
+	struct huge_kbs kb = split_and_close(WPROF_F_COLLAPSE);
 
-	split_and_close(WPROF_F_COLLAPSE, &before, &split, &after);
-	ATF_CHECK_EQ(0, split);
-	/* where huge pages are off there is nothing to give back */
-	ATF_CHECK_EQ(2 * before, after);
+	ATF_CHECK_EQ(0, kb.split);
+	/* khugepaged may have made more of small ones by now */
+	ATF_CHECK_MSG(kb.closed >= kb.whole, "%ld of %ld kB", kb.closed, kb.whole);
 }
 
 ATF_TP_ADD_TCS(tp)
