@@ -534,7 +534,8 @@ static int finish(struct dump *d, struct wprof_why *why)
 		d->result->mode = d->entry.mode;
 		return 0;
 	}
-	if (entry_is_gone(&d->entry)) {
+	/* CRIU was told to end it: it may be about to go */
+	if ((d->entry.final && !d->entry.leave_running) || entry_is_gone(&d->entry)) {
 		size_t n = why ? strlen(why->text) : 0;
 
 		if (why)

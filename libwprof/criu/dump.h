@@ -41,6 +41,7 @@ struct dump_result {
 	uint64_t bytes_written;				  /* of all files of @dir */
 	uint64_t bytes_withheld;
 	size_t n_exclude, n_no_parent; /* ranges */
+	bool shell_job;		       /* criu restore wants --shell-job too */
 };
 
 /** dump_id_valid() - 1 to 64 letters, digits, _ and -, no - first */

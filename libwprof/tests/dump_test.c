@@ -453,6 +453,28 @@ ATF_TC_BODY(withhold__resumed, tc)
 	page_is("images/b/ship", 3, 13);
 }
 
+ATF_TC(withhold__process_dies_late);
+ATF_TC_HEAD(withhold__process_dies_late, tc)
+{
+	atf_tc_set_md_var(
+		tc, "descr",
+		"A final dump without its copy is kept though the process is not yet gone");
+}
+ATF_TC_BODY(withhold__process_dies_late, tc)
+{
+	setup("");
+	next_level(1, 10, 0, false);
+	ATF_REQUIRE_EQ(take("a", NULL, DUMP_WITHHOLD, "pre"), 0);
+	atf_utils_create_file("after", "mv images/a/ship away\n");
+	next_level(2, 40, 0x7f, true);
+	ATF_CHECK(take("b", "a", DUMP_WITHHOLD, "end") != 0);
+	ATF_CHECK(strstr(why.text, "the dump itself is kept") != NULL);
+	ATF_CHECK(dump_pending("images", "b"));
+	ATF_REQUIRE_EQ(system("mv away images/a/ship"), 0);
+	ATF_REQUIRE_EQ(take("b", "a", DUMP_WITHHOLD, "end"), 0);
+	target_end();
+}
+
 ATF_TC(failed__before_pages);
 ATF_TC_HEAD(failed__before_pages, tc)
 {
@@ -629,6 +651,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, native__refused);
 	ATF_TP_ADD_TC(tp, withhold__chain);
 	ATF_TP_ADD_TC(tp, withhold__resumed);
+	ATF_TP_ADD_TC(tp, withhold__process_dies_late);
 	ATF_TP_ADD_TC(tp, failed__before_pages);
 	ATF_TP_ADD_TC(tp, failed__after_pages);
 	ATF_TP_ADD_TC(tp, failed__process_gone);
