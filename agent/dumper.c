@@ -163,6 +163,7 @@ static void dump_reply(const struct dump_request *q, struct dump_result *r, cons
 		out.exclude_ranges = (int32_t)r->n_exclude;
 		out.no_parent_ranges = (int32_t)r->n_no_parent;
 		out.hot_mode = (char *)dump_mode_name(r->mode);
+		out.shell_job = r->shell_job;
 	}
 	rpc_reply(q->job.rpc, &out.base);
 }

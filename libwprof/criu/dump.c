@@ -180,6 +180,7 @@ static int check(struct dump *d, struct wprof_why *why)
 		return why_system(why, rc, "process %d", (int)d->o->pid);
 	d->entry.pid = d->task.pid;
 	d->entry.start_ticks = d->task.start_ticks;
+	d->entry.shell_job = d->task.terminal || d->task.session != d->task.pid;
 	store_last(&d->store, &d->entry, d->last);
 	if (d->entry.parent[0])
 		rc = check_parent(d, why);
@@ -351,7 +352,7 @@ static void fixed_args(const struct dump *d, struct command *c)
 	}
 	if (e->final && e->leave_running)
 		push(c, "--leave-running");
-	if (d->task.terminal || d->task.session != d->task.pid)
+	if (e->shell_job)
 		push(c, "--shell-job");
 }
 
@@ -532,6 +533,7 @@ static int finish(struct dump *d, struct wprof_why *why)
 	if (!rc) {
 		store_path(&d->store, d->o->id, ship ? "/ship" : "/full", d->result->dir);
 		d->result->mode = d->entry.mode;
+		d->result->shell_job = d->entry.shell_job;
 		return 0;
 	}
 	/* CRIU was told to end it: it may be about to go */

@@ -107,7 +107,7 @@ struct store {
 struct store_entry {
 	char parent[DUMP_ID_MAX + 1]; /* "": none */
 	enum dump_mode mode;
-	bool final, leave_running;
+	bool final, leave_running, shell_job;
 	pid_t pid;
 	uint64_t start_ticks; /* when the process began: a pid is used again */
 };

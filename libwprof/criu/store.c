@@ -87,17 +87,18 @@ int store_remove(const char *path)
 static bool parse_entry(FILE *f, struct store_entry *e)
 {
 	char header[sizeof(HEADER)], mode[16], kind[16], parent[DUMP_ID_MAX + 2];
-	int leave;
+	int leave, shell_job;
 
 	if (!fgets(header, sizeof(header), f) || strcmp(header, HEADER))
 		return false;
 	if (fscanf(f,
 		   "kind %15s leave_running %d mode %15s pid %d start_ticks %" SCNu64
-		   " parent %65s",
-		   kind, &leave, mode, &e->pid, &e->start_ticks, parent) != 6)
+		   " parent %65s shell_job %d",
+		   kind, &leave, mode, &e->pid, &e->start_ticks, parent, &shell_job) != 7)
 		return false;
 	e->final = !strcmp(kind, "dump");
 	e->leave_running = leave != 0;
+	e->shell_job = shell_job != 0;
 	if (!strcmp(parent, "-"))
 		parent[0] = '\0';
 	else if (!dump_id_valid(parent))
@@ -154,9 +155,9 @@ int store_write(const char *dir, const struct store_entry *e)
 	snprintf(path, sizeof(path), "%s/dump.wprof", dir);
 	snprintf(text, sizeof(text),
 		 HEADER "kind %s\nleave_running %d\nmode %s\npid %d\nstart_ticks %" PRIu64
-			"\nparent %s\n",
+			"\nparent %s\nshell_job %d\n",
 		 e->final ? "dump" : "pre-dump", e->leave_running, dump_mode_name(e->mode),
-		 (int)e->pid, e->start_ticks, e->parent[0] ? e->parent : "-");
+		 (int)e->pid, e->start_ticks, e->parent[0] ? e->parent : "-", e->shell_job);
 	return put_file(path, text);
 }
 
