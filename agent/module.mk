@@ -35,9 +35,11 @@ $B/bin/wprof-agent: $(agent-obj) $(agent-pb-o) $(addprefix $B/libctx/tool/,bound
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(agent-libs)
 
-# the client shows contexts as pctx does, from the bytes of a message
+# the client shows contexts as pctx does, from the bytes of a message, and reads
+# what libwprof keeps of dumps
 ctl-shared := $(addprefix $B/libctx/tool/,cli.o otlp_json.o show.o text.o)
-$B/bin/wprof-ctl: $(ctl-obj) $(agent-pb:.c=.o) $(health-pb:.c=.o) $(ctl-shared) $B/libctx/internal.a
+$B/bin/wprof-ctl: $(ctl-obj) $(agent-pb:.c=.o) $(health-pb:.c=.o) $(ctl-shared) $B/libctx/internal.a \
+		$B/libwprof/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(agent-libs) \
 		$$($(PKG_CONFIG) --libs jansson)
@@ -51,3 +53,7 @@ agent-node:
 	@./agent/tests/node/install $B
 all-tests: agent-node
 .PHONY: agent-node
+
+# unit tests: of one file each
+$(call atf-c-tests,$d): $B/$d/ctl/stoprule.o
+$(addsuffix .o,$(call atf-c-tests,$d)): mod-cppflags = -Iagent/ctl

@@ -7,55 +7,17 @@
 #include <time.h>
 
 #include "agent.pb-c.h"
+#include "ask.h"
 #include "cli.h"
 #include "ctl.h"
 #include "decode.h"
 #include "grpc/health/v1/health.pb-c.h"
 #include "live.h"
+#include "migrate.h"
 #include "otlp_json.h"
 #include "show.h"
 
-#define SERVICE "/criu.agent.v1.CRIUAgent/"
-
 typedef Criu__Agent__V1__GetDirtyVolumeResponse volume_response;
-
-/* ---- shared ---------------------------------------------------------------------- */
-
-/* One line on standard error; the exit code. */
-static int failed(const struct ctl *ctl, const struct call_error *e)
-{
-	switch (e->code) {
-	case 14:
-		cli_error("no agent answers at %s: %s; is wprof-agent running, and may you use it?",
-			  ctl->call.address, e->text);
-		return CLI_FAILED;
-	case 3:
-		cli_error("the agent refused the request: %s", e->text);
-		return CLI_USAGE;
-	case 9: /* nothing is profiled */
-	case 12:
-		cli_error("%s", e->text);
-		return CLI_UNAVAILABLE;
-	default:
-		cli_error("%s (%s)", e->text, call_code_name(e->code));
-		return CLI_FAILED;
-	}
-}
-
-/* Takes the reference; NULL: no memory. */
-static int print_json(json_t *document)
-{
-	int rc = document ? json_dumpf(document, stdout, JSON_COMPACT) : -1;
-
-	json_decref(document);
-	if (rc) {
-		cli_error("out of memory, or the output cannot be written");
-		return CLI_FAILED;
-	}
-	putchar('\n');
-	fflush(stdout);
-	return CLI_DONE;
-}
 
 static json_t *address(uint64_t a)
 {
@@ -63,17 +25,6 @@ static json_t *address(uint64_t a)
 
 	snprintf(text, sizeof(text), "0x%" PRIx64, a);
 	return json_string(text);
-}
-
-static const char *bytes(double n, char *out, size_t room)
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	size_t u = 0;
-
-	for (; n >= 1024 && u < 4; u++)
-		n /= 1024;
-	snprintf(out, room, u ? "%.1f %s" : "%.0f %s", n, units[u]);
-	return out;
 }
 
 static void clock_text(int64_t unix_ms, char *out, size_t room)
@@ -88,29 +39,20 @@ static void clock_text(int64_t unix_ms, char *out, size_t room)
 
 static int run_start(const struct ctl *ctl)
 {
-	Criu__Agent__V1__StartProfilingRequest q = CRIU__AGENT__V1__START_PROFILING_REQUEST__INIT;
 	Criu__Agent__V1__StartProfilingResponse *a;
 	struct call_error e;
 	int rc = CLI_DONE;
 
-	q.interval_ms = (int32_t)ctl->interval_ms;
-	q.hot_threshold = ctl->hot_threshold;
-	q.hot_consecutive = (int32_t)ctl->hot_consecutive;
-	q.granularity_bytes = ctl->granularity_bytes;
-	q.pid = ctl->pid;
-	if (ctl->service)
-		q.service_name = (char *)ctl->service;
-	q.tree = ctl->tree;
-	a = (void *)call_unary(SERVICE "StartProfiling", &q.base,
-			       &criu__agent__v1__start_profiling_response__descriptor, &e);
+	a = ask_start(ctl, &e);
 	if (!a)
-		return failed(ctl, &e);
+		return ask_failed(ctl, &e);
 	if (!a->success) {
 		cli_error("profiling cannot begin: %s", a->error);
 		rc = CLI_FAILED;
 	} else if (ctl->json) {
-		rc = print_json(json_pack("{s:s, s:i, s:i, s:i}", "format", "wprof-ctl.start",
-					  "version", 1, "pid", a->pid, "vma_count", a->vma_count));
+		rc = ask_print_json(json_pack("{s:s, s:i, s:i, s:i}", "format", "wprof-ctl.start",
+					      "version", 1, "pid", a->pid, "vma_count",
+					      a->vma_count));
 	} else {
 		printf("profiling process %d: %d VMAs\n", a->pid, a->vma_count);
 	}
@@ -126,10 +68,10 @@ static int run_stop(const struct ctl *ctl)
 					 &criu__agent__v1__stop_profiling_response__descriptor, &e);
 
 	if (!a)
-		return failed(ctl, &e);
+		return ask_failed(ctl, &e);
 	protobuf_c_message_free_unpacked(a, NULL);
 	if (ctl->json)
-		return print_json(
+		return ask_print_json(
 			json_pack("{s:s, s:i}", "format", "wprof-ctl.stop", "version", 1));
 	puts("nothing is being profiled now");
 	return CLI_DONE;
@@ -150,10 +92,10 @@ static int hot_json(const Criu__Agent__V1__GetHotRegionsResponse *a)
 						"written_ratio", r->written_ratio, "consecutive",
 						r->consecutive_hot, "pid", r->pid));
 	}
-	return print_json(json_pack("{s:s, s:i, s:I, s:i, s:i, s:o}", "format", "wprof-ctl.hot",
-				    "version", 1, "timestamp_ms", (json_int_t)a->timestamp_ms,
-				    "total_vmas", a->total_vmas, "hot_vmas", a->hot_vmas, "regions",
-				    regions));
+	return ask_print_json(json_pack("{s:s, s:i, s:I, s:i, s:i, s:o}", "format", "wprof-ctl.hot",
+					"version", 1, "timestamp_ms", (json_int_t)a->timestamp_ms,
+					"total_vmas", a->total_vmas, "hot_vmas", a->hot_vmas,
+					"regions", regions));
 }
 
 static int hot_text(const Criu__Agent__V1__GetHotRegionsResponse *a)
@@ -169,7 +111,7 @@ static int hot_text(const Criu__Agent__V1__GetHotRegionsResponse *a)
 
 		printf("%7d  %016" PRIx64 "  %016" PRIx64 "  %10s  %6.1f%%  %d\n", r->pid,
 		       r->start_addr, r->end_addr,
-		       bytes((double)(r->end_addr - r->start_addr), size, sizeof(size)),
+		       ask_bytes((double)(r->end_addr - r->start_addr), size, sizeof(size)),
 		       100 * r->written_ratio, r->consecutive_hot);
 	}
 	return CLI_DONE;
@@ -177,15 +119,13 @@ static int hot_text(const Criu__Agent__V1__GetHotRegionsResponse *a)
 
 static int run_hot(const struct ctl *ctl)
 {
-	Criu__Agent__V1__GetHotRegionsRequest q = CRIU__AGENT__V1__GET_HOT_REGIONS_REQUEST__INIT;
 	Criu__Agent__V1__GetHotRegionsResponse *a;
 	struct call_error e;
 	int rc;
 
-	a = (void *)call_unary(SERVICE "GetHotRegions", &q.base,
-			       &criu__agent__v1__get_hot_regions_response__descriptor, &e);
+	a = ask_hot(&e);
 	if (!a)
-		return failed(ctl, &e);
+		return ask_failed(ctl, &e);
 	rc = ctl->json ? hot_json(a) : hot_text(a);
 	protobuf_c_message_free_unpacked(&a->base, NULL);
 	return rc;
@@ -224,26 +164,25 @@ static int volume_text(const volume_response *v)
 
 	printf("last interval  %s in %" PRId64 " pages%s, %s/s\n"
 	       "since start    %s, %s/s\n",
-	       bytes((double)v->dirty_bytes, a, sizeof(a)), v->dirty_pages,
-	       v->estimated ? " (estimated)" : "", bytes(v->dirty_rate_bytes_per_sec, b, sizeof(b)),
-	       bytes((double)v->cumulative_dirty_bytes, c, sizeof(c)),
-	       bytes(v->avg_dirty_rate, d, sizeof(d)));
+	       ask_bytes((double)v->dirty_bytes, a, sizeof(a)), v->dirty_pages,
+	       v->estimated ? " (estimated)" : "",
+	       ask_bytes(v->dirty_rate_bytes_per_sec, b, sizeof(b)),
+	       ask_bytes((double)v->cumulative_dirty_bytes, c, sizeof(c)),
+	       ask_bytes(v->avg_dirty_rate, d, sizeof(d)));
 	return CLI_DONE;
 }
 
 static int run_volume(const struct ctl *ctl)
 {
-	Criu__Agent__V1__GetDirtyVolumeRequest q = CRIU__AGENT__V1__GET_DIRTY_VOLUME_REQUEST__INIT;
-	struct call_error e;
 	volume_response *a;
+	struct call_error e;
 	int rc;
 
-	a = (void *)call_unary(SERVICE "GetDirtyVolume", &q.base,
-			       &criu__agent__v1__get_dirty_volume_response__descriptor, &e);
+	a = ask_volume(&e);
 	if (!a)
-		return failed(ctl, &e);
+		return ask_failed(ctl, &e);
 	if (ctl->json)
-		rc = print_json(with_header(volume_json(a), "wprof-ctl.volume"));
+		rc = ask_print_json(with_header(volume_json(a), "wprof-ctl.volume"));
 	else
 		rc = volume_text(a);
 	protobuf_c_message_free_unpacked(&a->base, NULL);
@@ -290,10 +229,10 @@ static void watch_show(struct watch *w, const volume_response *v)
 	char rate[24];
 
 	clock_text(v->timestamp_ms, row.when, sizeof(row.when));
-	bytes(v->dirty_rate_bytes_per_sec, rate, sizeof(rate));
+	ask_bytes(v->dirty_rate_bytes_per_sec, rate, sizeof(rate));
 	snprintf(row.rate, sizeof(row.rate), "%s/s", rate);
-	bytes((double)v->dirty_bytes, row.written, sizeof(row.written));
-	bytes((double)v->cumulative_dirty_bytes, row.total, sizeof(row.total));
+	ask_bytes((double)v->dirty_bytes, row.written, sizeof(row.written));
+	ask_bytes((double)v->cumulative_dirty_bytes, row.total, sizeof(row.total));
 	if (w->is_live)
 		watch_live(w, &row, v);
 	else
@@ -306,7 +245,7 @@ static bool watch_message(const ProtobufCMessage *message, void *arg)
 	struct watch *w = arg;
 
 	if (w->ctl->json)
-		w->rc = print_json(volume_json(v));
+		w->rc = ask_print_json(volume_json(v));
 	else
 		watch_show(w, v);
 	w->n++;
@@ -322,7 +261,7 @@ static int run_watch(const struct ctl *ctl)
 
 	q.interval_ms = (int32_t)ctl->interval_ms;
 	if (ctl->json &&
-	    print_json(json_pack("{s:s, s:i}", "format", "wprof-ctl.watch", "version", 1)))
+	    ask_print_json(json_pack("{s:s, s:i}", "format", "wprof-ctl.watch", "version", 1)))
 		return CLI_FAILED;
 	if (call_stream(SERVICE "WatchDirtyVolume", &q.base,
 			&criu__agent__v1__get_dirty_volume_response__descriptor, watch_message, &w,
@@ -332,7 +271,7 @@ static int run_watch(const struct ctl *ctl)
 		fprintf(stderr, "%s\n", e.text);
 		return CLI_DONE;
 	}
-	return failed(ctl, &e);
+	return ask_failed(ctl, &e);
 }
 
 /* ---- context ---------------------------------------------------------------------------- */
@@ -364,7 +303,7 @@ static int context_print(const struct ctl *ctl, const Criu__Agent__V1__GetProces
 		return CLI_FAILED;
 	}
 	if (ctl->json) {
-		rc = print_json(json_pack(
+		rc = ask_print_json(json_pack(
 			"{s:s, s:i, s:b, s:I, s:o}", "format", "wprof-ctl.context", "version", 1,
 			"fallback", a->fallback, "published_at_ns", (json_int_t)a->published_at_ns,
 			"context", otlp_json_context(context)));
@@ -393,7 +332,7 @@ static int run_context(const struct ctl *ctl)
 	a = (void *)call_unary(SERVICE "GetProcessContext", &q.base,
 			       &criu__agent__v1__get_process_context_response__descriptor, &e);
 	if (!a)
-		return failed(ctl, &e);
+		return ask_failed(ctl, &e);
 	rc = context_print(ctl, a);
 	protobuf_c_message_free_unpacked(&a->base, NULL);
 	return rc;
@@ -410,31 +349,33 @@ static int dump_print(const struct ctl *ctl, const Criu__Agent__V1__DumpResponse
 		return CLI_FAILED;
 	}
 	if (ctl->json)
-		return print_json(json_pack(
-			"{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s}", "format",
-			"wprof-ctl.dump", "version", 1, "dump_id", a->dump_id, "images_dir",
-			a->images_dir, "pages_written", (json_int_t)a->pages_written,
+		return ask_print_json(json_pack(
+			"{s:s, s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:s, s:b}",
+			"format", "wprof-ctl.dump", "version", 1, "dump_id", a->dump_id,
+			"images_dir", a->images_dir, "pages_written", (json_int_t)a->pages_written,
 			"pages_skipped_parent", (json_int_t)a->pages_skipped_parent,
 			"bytes_written", (json_int_t)a->bytes_written, "bytes_withheld",
 			(json_int_t)a->bytes_withheld, "frozen_time_us",
 			(json_int_t)a->frozen_time_us, "exclude_ranges", a->exclude_ranges,
-			"no_parent_ranges", a->no_parent_ranges, "hot_mode", a->hot_mode));
+			"no_parent_ranges", a->no_parent_ranges, "hot_mode", a->hot_mode,
+			"shell_job", a->shell_job));
 	printf("%s: %s written, %s withheld, frozen for %" PRId64 " us, to send: %s\n", a->dump_id,
-	       bytes((double)a->bytes_written, written, sizeof(written)),
-	       bytes((double)a->bytes_withheld, withheld, sizeof(withheld)), a->frozen_time_us,
+	       ask_bytes((double)a->bytes_written, written, sizeof(written)),
+	       ask_bytes((double)a->bytes_withheld, withheld, sizeof(withheld)), a->frozen_time_us,
 	       a->images_dir);
 	return CLI_DONE;
 }
 
-static int dump(const struct ctl *ctl, const char *path, const ProtobufCMessage *request)
+static int dump(const struct ctl *ctl, bool final)
 {
+	struct ask_dump q = { ctl->dump_id, ctl->parent, final, ctl->leave_running };
 	Criu__Agent__V1__DumpResponse *a;
 	struct call_error e;
 	int rc;
 
-	a = (void *)call_unary(path, request, &criu__agent__v1__dump_response__descriptor, &e);
+	a = ask_dump(&q, &e);
 	if (!a)
-		return failed(ctl, &e);
+		return ask_failed(ctl, &e);
 	rc = dump_print(ctl, a);
 	protobuf_c_message_free_unpacked(&a->base, NULL);
 	return rc;
@@ -442,23 +383,12 @@ static int dump(const struct ctl *ctl, const char *path, const ProtobufCMessage 
 
 static int run_pre_dump(const struct ctl *ctl)
 {
-	Criu__Agent__V1__PreCheckpointRequest q = CRIU__AGENT__V1__PRE_CHECKPOINT_REQUEST__INIT;
-
-	q.dump_id = (char *)ctl->dump_id;
-	if (ctl->parent)
-		q.parent_dump_id = (char *)ctl->parent;
-	return dump(ctl, SERVICE "PreCheckpoint", &q.base);
+	return dump(ctl, false);
 }
 
 static int run_dump(const struct ctl *ctl)
 {
-	Criu__Agent__V1__FinalDumpRequest q = CRIU__AGENT__V1__FINAL_DUMP_REQUEST__INIT;
-
-	q.dump_id = (char *)ctl->dump_id;
-	if (ctl->parent)
-		q.parent_dump_id = (char *)ctl->parent;
-	q.leave_running = ctl->leave_running;
-	return dump(ctl, SERVICE "FinalDump", &q.base);
+	return dump(ctl, true);
 }
 
 /* ---- health -------------------------------------------------------------------------------- */
@@ -473,11 +403,11 @@ static int run_health(const struct ctl *ctl)
 	a = (void *)call_unary("/grpc.health.v1.Health/Check", &q.base,
 			       &grpc__health__v1__health_check_response__descriptor, &e);
 	if (!a)
-		return failed(ctl, &e);
+		return ask_failed(ctl, &e);
 	serving = a->status == GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING;
 	protobuf_c_message_free_unpacked(&a->base, NULL);
-	if (ctl->json && print_json(json_pack("{s:s, s:i, s:b}", "format", "wprof-ctl.health",
-					      "version", 1, "serving", serving)))
+	if (ctl->json && ask_print_json(json_pack("{s:s, s:i, s:b}", "format", "wprof-ctl.health",
+						  "version", 1, "serving", serving)))
 		return CLI_FAILED;
 	if (!ctl->json)
 		puts(serving ? "serving" : "not serving");
@@ -495,6 +425,8 @@ const struct ctl_command *ctl_commands(void)
 		{ "context", run_context, "PID", false, "", "who a process says it is" },
 		{ "pre-dump", run_pre_dump, "ID", true, "p", "a pre-dump by CRIU" },
 		{ "dump", run_dump, "ID", true, "pr", "the final dump" },
+		{ "migrate", run_migrate, "PID", false, "itngsTromkbDNR",
+		  "pre-dumps, the final dump, each sent" },
 		{ "health", run_health, NULL, false, "", "is the agent serving?" },
 		{ NULL, NULL, NULL, false, NULL, NULL },
 	};

@@ -24,6 +24,11 @@ struct ctl {
 	/* of pre-dump and dump */
 	const char *dump_id, *parent;
 	bool leave_running;
+	/* of migrate */
+	const char *to, *name, *resume; /* NULL: not given */
+	uint32_t max_pre_dumps, downtime_ms;
+	double min_shrink;
+	uint64_t enough_bytes;
 };
 
 /** struct ctl_command - a subcommand */

@@ -8,28 +8,31 @@
 
 #include "cli.h"
 #include "ctl.h"
+#include "migrate.h"
 
 #define USUAL_ADDRESS "unix:/run/wprof-agent/agent.sock"
 
-/* Ctrl-C ends a watch; another one, or one that finds nothing to end, the program. */
+/* Ctrl-C ends a watch, and a migration where it can be ended; another one the program. */
 static void *await_signal(void *arg)
 {
 	const sigset_t *set = arg;
 	int number;
 
-	if (!sigwait(set, &number))
+	if (!sigwait(set, &number)) {
+		migrate_stop();
 		call_cancel();
+	}
 	sigwait(set, &number);
 	_Exit(128 + number);
 }
 
 /* Before gRPC starts its threads, which inherit the mask. */
-static int take_signals(bool streams)
+static int take_signals(bool ends_well)
 {
 	static sigset_t set;
 	pthread_t thread;
 
-	if (!streams)
+	if (!ends_well)
 		return 0;
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
@@ -62,11 +65,14 @@ static bool read_tls(struct ctl *ctl)
 
 int main(int argc, char **argv)
 {
-	struct ctl ctl = { .call = { .address = USUAL_ADDRESS }, .granularity_bytes = 2u << 20 };
+	struct ctl ctl = { .call = { .address = USUAL_ADDRESS },
+			   .granularity_bytes = 2u << 20,
+			   .max_pre_dumps = 8,
+			   .min_shrink = 0.1 };
 	const struct ctl_command *command = ctl_parse(argc, argv, &ctl);
 	int rc = CLI_FAILED;
 
-	if (take_signals(strcmp(command->name, "watch") == 0))
+	if (take_signals(!strcmp(command->name, "watch") || !strcmp(command->name, "migrate")))
 		cli_error("signals cannot be taken");
 	else if (read_tls(&ctl)) {
 		call_open(&ctl.call);

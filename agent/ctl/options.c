@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "criu/dump.h"
 #include "ctl.h"
 
 enum { OPT_TLS_CERT = 256, OPT_TLS_KEY, OPT_TLS_CA, OPT_TLS_NAME, OPT_JSON };
@@ -28,6 +29,15 @@ static const struct argp_option option_list[] = {
 	{ NULL, 0, NULL, 0, "pre-dump, dump:", 2 },
 	{ "parent", 'p', "ID", 0, "The dump before this one", 2 },
 	{ "leave-running", 'r', NULL, 0, "The process goes on after the dump", 2 },
+	{ NULL, 0, NULL, 0, "migrate, beside those of start and dump:", 3 },
+	{ "to", 'o', "[HOST:]DIR", 0, "Send each dump there by rsync", 3 },
+	{ "max-pre-dumps", 'm', "N", 0, "At most so many, 0 to 99; 8 unless given", 3 },
+	{ "min-shrink", 'k', "RATIO", 0,
+	  "Go on while each is smaller by this share, 0 to 1; 0.1 unless given", 3 },
+	{ "enough", 'b', "SIZE", 0, "Until the final dump is expected to be no larger", 3 },
+	{ "downtime", 'D', "MS", 0, "Until it is expected to be dumped and sent so soon", 3 },
+	{ "name", 'N', "NAME", 0, "Of the dumps: NAME-1, NAME-2, NAME-final", 3 },
+	{ "resume", 'R', "DIR/NAME", 0, "Go on with an attempt that failed", 3 },
 	{ 0 }
 };
 
@@ -47,6 +57,17 @@ static uint64_t number(struct argp_state *state, const char *what, const char *t
 		argp_error(state, "%s %s: a number from %llu to %llu", what, text,
 			   (unsigned long long)min, (unsigned long long)max);
 	return n;
+}
+
+/* Of the dumps that are called after it. */
+static const char *migration(struct argp_state *state, const char *what, const char *text)
+{
+	const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
+
+	if (!dump_id_valid(name) || strlen(name) > DUMP_ID_MAX - strlen("-final"))
+		argp_error(state, "%s %s: a name of 1 to %zu letters, digits, _ and -", what, text,
+			   DUMP_ID_MAX - strlen("-final"));
+	return text;
 }
 
 static void granularity(struct argp_state *state, struct ctl *ctl, const char *text)
@@ -76,9 +97,11 @@ static void finish(struct argp_state *state, const struct parsing *p)
 
 	/* CRIU takes as long as the memory is large */
 	if (!ctl->call.timeout_ms)
-		ctl->call.timeout_ms = strchr(p->command->options, 'p') ? 600000 : 10000;
+		ctl->call.timeout_ms = strpbrk(p->command->options, "po") ? 600000 : 10000;
 	if (p->command->needs_argument && !p->has_argument)
 		argp_error(state, "%s is missing", p->command->argument);
+	if (ctl->name && ctl->resume)
+		argp_error(state, "--name and --resume exclude each other");
 	if (ctl->pid && ctl->service)
 		argp_error(state, "a PID and --service exclude each other");
 	if (!ctl->tls_cert != !ctl->tls_key || !ctl->tls_cert != !ctl->tls_ca)
@@ -115,6 +138,42 @@ static error_t parse_common(int key, char *arg, struct argp_state *state, struct
 	return 0;
 }
 
+static error_t parse_migrate(int key, char *arg, struct argp_state *state, struct ctl *ctl)
+{
+	switch (key) {
+	case 'o':
+		if (!*arg || *arg == '-')
+			argp_error(state, "--to %s: no directory", arg);
+		ctl->to = arg;
+		break;
+	case 'm':
+		ctl->max_pre_dumps = (uint32_t)number(state, "--max-pre-dumps", arg, 0, 99);
+		break;
+	case 'k':
+		if (!cli_decimal(arg, 0, 1, &ctl->min_shrink))
+			argp_error(state, "--min-shrink %s: from 0 to 1", arg);
+		break;
+	case 'b':
+		if (!cli_bytes(arg, 1, UINT64_MAX, &ctl->enough_bytes))
+			argp_error(state, "--enough %s: a size", arg);
+		break;
+	case 'D':
+		ctl->downtime_ms = (uint32_t)number(state, "--downtime", arg, 1, 3600000);
+		break;
+	case 'N':
+		if (strchr(arg, '/'))
+			argp_error(state, "--name %s: no / in a name", arg);
+		ctl->name = migration(state, "--name", arg);
+		break;
+	case 'R':
+		ctl->resume = migration(state, "--resume", arg);
+		break;
+	default:
+		ctl->leave_running = true;
+	}
+	return 0;
+}
+
 static error_t parse_own(int key, char *arg, struct argp_state *state, struct ctl *ctl)
 {
 	switch (key) {
@@ -145,7 +204,7 @@ static error_t parse_own(int key, char *arg, struct argp_state *state, struct ct
 		ctl->parent = arg;
 		break;
 	default:
-		ctl->leave_running = true;
+		return parse_migrate(key, arg, state, ctl);
 	}
 	return 0;
 }
@@ -164,7 +223,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 	if (!parse_common(key, arg, state, p->ctl))
 		return 0;
-	if (key <= ' ' || key > '~' || !strchr("itngsTcpr", key))
+	if (key <= ' ' || key > '~' || !strchr("itngsTcpromkbDNR", key))
 		return ARGP_ERR_UNKNOWN;
 	if (!strchr(p->command->options, key))
 		argp_error(state, "%s has no option -%c", p->command->name, key);

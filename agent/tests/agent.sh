@@ -66,6 +66,43 @@ js() # SCENARIO [ARGUMENT...]: the independent client
 		node "$top/agent/tests/node/client.js" "$top" "$address" "$@"
 }
 
+# standin: ./criu, in CRIU's place. It lays down images: as many pages as the next
+# line of the file pages says (up to 127), else none. Its final dump ends the process.
+# While the file fail is there it fails, at the pages when that is not empty. The files
+# at.pre-dump, at.dump and at.dump-running are scripts for the end of such a dump.
+standin()
+{
+	mkdir images
+	cat > criu <<- 'END'
+		#!/bin/sh
+		[ "$1" != --help ] || exit 0
+		how=$1
+		echo "$@" >> criu.args
+		while [ $# -gt 0 ]; do
+			case $1 in -t) t=$2 ;; -D) d=$2 ;; --prev-images-dir) p=$2 ;; -o) o=$2 ;;
+			--leave-running) how=$how-running ;; esac; shift
+		done
+		echo "(00.1) Error (criu/x.c:1): no luck" > "$o"
+		[ ! -e hold ] || { : > held; read -r line < hold; }
+		[ ! -s fail ] || : > "$d/pages-1.img"
+		[ ! -e fail ] || exit 1
+		n=$(head -n 1 pages 2> /dev/null) || n=
+		[ -z "$n" ] || { sed 1d pages > rest; mv rest pages; }
+		printf '\26\61\61\130\4\0\0\0\10\1\100\1' > "$d/inventory.img"
+		printf '\31\103\126\124\45\100\10\126\2\0\0\0\10\1' > "$d/pagemap-$t.img"
+		: > "$d/pages-1.img"
+		if [ "${n:-0}" -gt 0 ]; then
+			printf '\10\0\0\0\10\200\200\4\20'"\\$(printf %o "$n")"'\40\4' >> "$d/pagemap-$t.img"
+			head -c $((n * 4096)) /dev/urandom > "$d/pages-1.img"
+		fi
+		[ $how = pre-dump ] || : > "$d/pstree.img"
+		[ -z "$p" ] || ln -s "$p" "$d/parent"
+		[ ! -e at.$how ] || . ./at.$how
+		[ $how != dump ] || kill -KILL "$t"
+	END
+	chmod 755 criu
+}
+
 # in a cleanup routine
 stop_all()
 {

@@ -415,29 +415,6 @@ metrics_body()
 	agent_stop
 }
 
-# A stand-in for CRIU: records its arguments, lays down images of one page.
-standin()
-{
-	mkdir images
-	cat > criu <<- 'END'
-		#!/bin/sh
-		[ "$1" != --help ] || exit 0
-		how=$1
-		while [ $# -gt 0 ]; do
-			case $1 in -t) t=$2 ;; -D) d=$2 ;; --prev-images-dir) p=$2 ;; -o) o=$2 ;; esac; shift
-		done
-		echo "(00.1) Error (criu/x.c:1): no luck" > "$o"
-		[ ! -e hold ] || { : > held; read -r line < hold; }
-		[ ! -e fail ] || exit 1
-		printf '\26\61\61\130\4\0\0\0\10\1\100\1' > "$d/inventory.img"
-		printf '\31\103\126\124\45\100\10\126\2\0\0\0\10\1' > "$d/pagemap-$t.img"
-		: > "$d/pages-1.img"
-		[ $how = pre-dump ] || : > "$d/pstree.img"
-		[ -z "$p" ] || ln -s "$p" "$d/parent"
-	END
-	chmod 755 criu
-}
-
 case_of dumps 'Dumps: refusals with the reason, answers meanwhile, the count begins anew'
 dumps_body()
 {

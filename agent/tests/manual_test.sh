@@ -31,7 +31,7 @@ commands_body()
 {
 	bin=$(atf_get_srcdir)/../../bin top=$(atf_config_get top)
 	"$bin/wprof-ctl" --help | sed -n 's/^  \([a-z-]*\) .*/\1/p' > commands
-	[ $(wc -l < commands) = 9 ] || atf_fail "$(cat commands)"
+	[ $(wc -l < commands) = 10 ] || atf_fail "$(cat commands)"
 	while read -r command; do
 		grep -q "^\.It Cm.*$command" "$top/man/wprof-ctl.1" || atf_fail "no $command in the page"
 		grep -q "[' ]$command[ ']" "$top/scripts/completion/wprof-ctl" ||
