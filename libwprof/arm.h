@@ -7,9 +7,14 @@
 /* Bring a fresh descriptor into use; -EINVAL: the kernel has no async mode */
 WPROF_CHECKED int arm_api(int uffd);
 
-/* Register what is AREA_FRESH, none of it armed; sets BUSY, REFUSED. 0 or -ENOMEM */
-WPROF_CHECKED int arm_register(int uffd, struct area *areas, size_t n);
+/*
+ * Register what is AREA_FRESH, in ascending order, none of it armed; sets BUSY,
+ * REFUSED. 0, -ENOMEM, or -EBUSY: rival is not NULL and tells that the memory met
+ * belongs to another profiler; nothing after it was registered then.
+ */
+WPROF_CHECKED int arm_register(int uffd, struct area *areas, size_t n, struct scan *rival);
 
+/* What is registered: AREA_FRESH is not */
 void arm_unregister(int uffd, const struct area *areas, size_t n);
 
 /* Arm every data page there is and count them; never one that does not exist */

@@ -1,10 +1,28 @@
 /*
  * profile.c - a session: one process, from wprof_open() to wprof_close().
  *
- * The session owns the userfaultfd of the target. Closing it, also by dying,
- * makes the kernel undo all there is: nothing of us stays in the target.
+ * Theory of operation
+ *
+ *	options -> pidfd, maps, pagemap -> injection -> registered, armed -> running
+ *	running --wprof_sample--> running, or ended (exit, exec): told once
+ *	running --pause--> paused --resume--> running
+ *	any --close or death of this process--> the target is as it was
+ *
+ * Invariants
+ *
+ * - The session owns the userfaultfd of the target. Closing it, also by dying, makes
+ *   the kernel undo all there is: nothing of us stays in the target.
+ * - maps and pagemap are opened before the injection, and belong to the memory the
+ *   target had then, as the userfaultfd does. After an exec all three speak of
+ *   memory that is gone, never of the new program's.
+ * - The end is taken from the pidfd, not from a scan: that of a dead process is an
+ *   error on some kernels and empty on others.
+ * - An interval is measured from the end of the scan before; what is written while
+ *   a scan runs is in this one or the next, never in neither (scan.c).
+ * - What wprof_sample() hands out lives in the session and is built anew each time.
+ *
+ * Nothing here blocks but the injection, which has a deadline of its own.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <fcntl.h>
@@ -17,6 +35,7 @@
 
 #include "inject.h"
 #include "profile.h"
+#include "rival.h"
 #include "why.h"
 
 static uint64_t profile_now_ns(void)
@@ -392,43 +411,11 @@ static int profile_soft(struct wprof *w, struct wprof_why *why)
 	return 0;
 }
 
-/* Has the target itself a userfaultfd open, as some virtual machines have? */
-static bool profile_owns_uffd(pid_t pid)
+static int profile_second(pid_t pid, struct wprof_why *why)
 {
-	static const char name[] = "anon_inode:[userfaultfd]";
-	char path[40], link[sizeof(name)];
-	struct dirent *entry;
-	bool found = false;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	dir = opendir(path);
-	while (dir && !found && (entry = readdir(dir)))
-		found = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link)) ==
-				(ssize_t)strlen(name) &&
-			!memcmp(link, name, strlen(name));
-	if (dir)
-		closedir(dir);
-	return found;
-}
-
-/*
- * Memory that tracks writes the way we do, for a descriptor outside the target:
- * another profiler, perhaps one that began together with us. Each of us would
- * have a part, and memory that is mapped anew would go to either, armed by both.
- */
-static bool profile_is_second(struct wprof *w)
-{
-	if (!w->track.busy_bytes || profile_owns_uffd(w->pid))
-		return false;
-	for (size_t i = 0; i < w->track.now.n; i++) {
-		const struct area *a = &w->track.now.v[i];
-
-		if (a->flags & WPROF_VMA_BUSY &&
-		    scan_registered(&w->track.scan, a->start, a->end) == 1)
-			return true;
-	}
-	return false;
+	return why_set(why, WPROF_TRACED,
+		       "another profiler tracks the memory of process %d: end that one first",
+		       (int)pid);
 }
 
 /* Everything from a descriptor on that nothing was asked of yet */
@@ -444,11 +431,14 @@ static int profile_start(struct wprof *w, struct wprof_why *why)
 	w->track.holes_written = profile_holes_written();
 	if (w->opts.arming == WPROF_SAMPLE && sample_open(&w->track.sample))
 		return -ENOMEM;
+	w->track.tracks_itself = rival_is_target(w->pid);
 	rc = track_start(&w->track);
-	if ((!rc && profile_is_second(w)) || (rc == -EIO && w->track.busy_bytes))
+	if (rc == -EBUSY)
+		return profile_second(w->pid, why);
+	if (rc == -EIO && w->track.busy_bytes)
 		return why_set(why, WPROF_TRACED,
-			       "another userfaultfd owns the memory of process %d, as of a second "
-			       "profiler: end that one first",
+			       "another userfaultfd owns all memory of process %d: it cannot be "
+			       "profiled while that is open",
 			       (int)w->pid);
 	if (rc == -EIO)
 		return why_set(why, WPROF_NOT_ARMED,
@@ -474,6 +464,14 @@ static int profile_start(struct wprof *w, struct wprof_why *why)
 	return profile_soft(w, why);
 }
 
+/* An injection, unless a look tells already that it would be for nothing */
+static int profile_inject(struct wprof *w, struct wprof_why *why)
+{
+	if (rival_look(&w->track.scan, w->track.maps) == 1 && !rival_is_target(w->pid))
+		return profile_second(w->pid, why);
+	return inject_uffd(w->pid, w->opts.injector, &w->uffd, NULL, why);
+}
+
 int profile_attach(pid_t pid, int uffd, const struct wprof_opts *opts, struct wprof **out,
 		   struct wprof_why *why)
 {
@@ -487,7 +485,7 @@ int profile_attach(pid_t pid, int uffd, const struct wprof_opts *opts, struct wp
 	rc = profile_target(w, why);
 	rc = rc ?: profile_kernel(why);
 	if (!rc && uffd < 0)
-		rc = inject_uffd(pid, o.injector, &w->uffd, NULL, why);
+		rc = profile_inject(w, why);
 	else if (!rc)
 		w->uffd = uffd;
 	rc = rc ?: profile_start(w, why);

@@ -196,6 +196,22 @@ int scan_registered(struct scan *s, uint64_t start, uint64_t end)
 	return rc == -EPERM ? 0 : rc < 0 ? rc : 1;
 }
 
+/* VMAs that are not registered cannot match: the kernel passes over them. */
+int scan_tracked(struct scan *s, uint64_t start, uint64_t end)
+{
+	struct uapi_pm_scan_arg arg = {
+		.start = start,
+		.end = end,
+		.vec = (uintptr_t)s->hit,
+		.vec_len = 1,
+		.max_pages = 1,
+		.category_mask = UAPI_PAGE_IS_WPALLOWED,
+		.return_mask = UAPI_PAGE_IS_WPALLOWED,
+	};
+
+	return scan_call(s, &arg);
+}
+
 /* Look for one populated page. */
 static struct uapi_pm_scan_arg scan_first(struct scan *s, uint64_t start, uint64_t end)
 {

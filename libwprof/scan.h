@@ -55,6 +55,9 @@ int64_t scan_count(struct scan *s, enum scan_what what, uint64_t start, uint64_t
 /* 1: every VMA in [start, end) is registered, 0: one is not, or -errno */
 WPROF_CHECKED int scan_registered(struct scan *s, uint64_t start, uint64_t end);
 
+/* 1: a VMA in [start, end) is registered, for whomever, 0: none, or -errno */
+WPROF_CHECKED int scan_tracked(struct scan *s, uint64_t start, uint64_t end);
+
 /* 1: [start, end) holds a data page, 0: none, or -errno */
 WPROF_CHECKED int scan_any(struct scan *s, uint64_t start, uint64_t end);
 

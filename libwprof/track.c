@@ -356,14 +356,15 @@ static int track_stacks(struct track *t)
 	return rc;
 }
 
-static int track_follow(struct track *t)
+/* @rival: as for arm_register() */
+static int track_follow(struct track *t, struct scan *rival)
 {
 	int rc = track_read(t);
 
 	if (rc)
 		return rc;
 	track_compare_all(t);
-	rc = arm_register(t->uffd, t->now.v, t->now.n);
+	rc = arm_register(t->uffd, t->now.v, t->now.n, rival);
 	track_join(t);
 	return rc ?: track_stacks(t);
 }
@@ -408,7 +409,7 @@ static int track_joined(struct track *t, struct area *a, uint64_t pos)
 
 		rc = part.start < part.end ? scan_registered(&t->scan, part.start, part.end) : 1;
 		if (!rc)
-			rc = arm_register(t->uffd, &part, 1);
+			rc = arm_register(t->uffd, &part, 1, NULL);
 		if (rc < 0)
 			return rc;
 		rc = 0;
@@ -428,7 +429,7 @@ static int track_replaced(struct track *t, struct area *a)
 		return 0;
 	a->state |= AREA_FRESH | AREA_REPLACED;
 	a->flags = WPROF_VMA_NEW;
-	rc = arm_register(t->uffd, a, 1);
+	rc = arm_register(t->uffd, a, 1, NULL);
 	return rc;
 }
 
@@ -645,7 +646,7 @@ int track_interval(struct track *t)
 	t->runs.n = 0;
 	t->scan.counted_to = 0;
 	t->scan.n_calls = 0;
-	rc = track_follow(t);
+	rc = track_follow(t, NULL);
 	begun = track_now_ns(CLOCK_MONOTONIC);
 	begun_cpu = track_now_ns(CLOCK_THREAD_CPUTIME_ID);
 	if (!rc)
@@ -709,7 +710,7 @@ int track_start(struct track *t)
 	t->now.n = t->before.n = 0;
 	rc = t->runs.v ? 0 : runs_grow(&t->runs);
 	if (!rc)
-		rc = track_follow(t);
+		rc = track_follow(t, t->tracks_itself ? NULL : &t->scan);
 	if (!rc)
 		rc = arm_baseline(&t->scan, t->now.v, t->now.n);
 	for (size_t i = 0; i < t->now.n && !rc; i++)

@@ -30,6 +30,7 @@ struct track {
 	struct runs runs;
 	struct sample *sample; /* NULL: everything is re-armed */
 	enum track_way way;
+	bool tracks_itself; /* the target does: what is busy is its own */
 	bool holes_written; /* phase 1 reports pages that do not exist */
 	uint64_t number;    /* of the interval, 1, 2, ... */
 	struct threads threads;
@@ -45,7 +46,7 @@ struct track {
 WPROF_CHECKED int track_open(struct track *t, pid_t pid);
 void track_close(struct track *t);
 
-/* Register all there is and arm it: interval 1 begins. */
+/* Register all there is and arm it: interval 1 begins. -EBUSY: there is another profiler */
 WPROF_CHECKED int track_start(struct track *t);
 
 /* Undo track_start: nothing stays registered. */

@@ -193,7 +193,7 @@ struct wprof;
  * writable memory is registered and what exists of it armed; interval 1 begins.
  * Memory that does not exist is never armed. A VMA owned by another userfaultfd
  * is skipped and told in each interval. Where it is another profiler's, that is
- * refused: two that begin at once may both be, let one begin again.
+ * refused; of several that begin at the same instant exactly one goes on.
  *
  * Spec: write profiler, 4.1 and 4.2. AS-Unsafe.
  *
@@ -280,8 +280,8 @@ WPROF_API WPROF_CHECKED int wprof_pause(struct wprof *w);
  *
  * Spec: write profiler, 5.2.
  *
- * Return: 0, or -EINVAL; -ESRCH, -ESTALE: the target has ended; -EIO: arming had
- * no effect; -ENOMEM.
+ * Return: 0, or -EINVAL; -ESRCH, -ESTALE: the target has ended; -EBUSY: another
+ * profiler began meanwhile, stop that one; -EIO: arming had no effect; -ENOMEM.
  */
 WPROF_API WPROF_CHECKED int wprof_resume(struct wprof *w);
 

@@ -126,7 +126,7 @@ static bool facts_kernel_thread(pid_t pid)
 	       (flags & PF_KTHREAD);
 }
 
-static int facts_traced(pid_t pid, pid_t tracer, struct wprof_why *why)
+int facts_traced(pid_t pid, pid_t tracer, struct wprof_why *why)
 {
 	char comm[64];
 

@@ -44,6 +44,9 @@ int facts_read(pid_t pid, pid_t tid, struct facts *facts);
  */
 int facts_refuse(pid_t pid, struct wprof_why *why);
 
+/** facts_traced() - refuse for @tracer, which may be gone by now. Return: -EBUSY. */
+int facts_traced(pid_t pid, pid_t tracer, struct wprof_why *why);
+
 /**
  * facts_denied() - say why the kernel answered EPERM or EACCES
  * @tid:	the thread that was asked for

@@ -1,3 +1,32 @@
+/*
+ * take.c - choose a thread, have it do the two calls, and say why not.
+ *
+ * Theory of operation
+ *
+ *	look	   can it be a target at all, its threads in order of preference,
+ *		   an instruction to run (facts.c); nothing is touched yet
+ *	stop	   one thread after the other until one stops (tracee.c)
+ *	userfaultfd, pidfd_getfd, close
+ *	let go
+ *
+ * A target changes while it is looked at. What was found is therefore checked again
+ * with the thread stopped: whose thread it is, and that the instruction is still
+ * there. Where it is not (-ESTALE), where threads have ended (-ESRCH), all begins
+ * anew until the deadline; where a thread did not stop in time, the next is tried.
+ *
+ * Invariants
+ *
+ * - Between userfaultfd() and close() nothing gives up: no deadline, no error but
+ *   the end of the thread leaves the descriptor in the target.
+ * - close() is done only when kcmp() says that the number is still that descriptor;
+ *   otherwise another thread has closed it and opened something of its own.
+ * - A refusal says what was true when it was refused: a tracer that was seen is
+ *   named, one that is gone by the time we look is no reason (two injections into
+ *   one target meet like this).
+ *
+ * When this program dies: see tracee.c. The target has then the descriptor at worst,
+ * and dies with it.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
@@ -12,6 +41,7 @@
 
 #define THREADS_MAX 64		   /* that many are looked at */
 #define INSN_NS	    (2 * NS_PER_S) /* for an exec to come to its end */
+#define STOP_TRIES  3
 #define THREAD_NS   (2 * NS_PER_S) /* for one to stop, or to get to run */
 
 static uint64_t soonest(uint64_t deadline_ns)
@@ -47,16 +77,12 @@ static int take_seccomp(pid_t pid, const struct thread *thread, struct wprof_why
 /* A stop failed in a way that no other thread would change. */
 static int take_failed(pid_t pid, const struct thread *thread, int err, struct wprof_why *why)
 {
-	struct facts facts;
-
 	switch (err) {
 	case -ENOSYS:
 		return why_set(why, WPROF_NO_ARCH,
 			       "process %d runs 32-bit code; only " ARCH_NAME " is supported", pid);
 	case -EPERM:
 	case -EACCES:
-		if (!facts_read(pid, thread->tid, &facts) && facts.tracer)
-			return facts_denied(pid, thread->tid, why);
 		if (thread->seccomp)
 			return take_seccomp(pid, thread, why);
 		return facts_denied(pid, thread->tid, why);
@@ -102,10 +128,32 @@ static int take_pidfd(pid_t pid, pid_t tid)
 	return fd < 0 ? -errno : fd;
 }
 
+/*
+ * EPERM is also the answer where the thread has a tracer: -EBUSY with its number.
+ * One that is gone when we look for it, as another injection may be, stands in
+ * nobody's way: ask again.
+ */
+static int take_stop(struct tracee *t, uint64_t deadline_ns, pid_t *tracer)
+{
+	struct facts facts;
+	int err = tracee_stop(t, soonest(deadline_ns));
+
+	for (int i = 1; i < STOP_TRIES && err == -EPERM; i++) {
+		if (facts_read(t->pid, t->tid, &facts))
+			break;
+		*tracer = facts.tracer;
+		if (facts.tracer)
+			return -EBUSY;
+		err = tracee_stop(t, soonest(deadline_ns));
+	}
+	return err;
+}
+
 /* 0, -ESRCH: none of these are left, -EAGAIN or a refusal in @why */
 static int take_one_of(pid_t pid, const struct thread *threads, int n, uint64_t insn,
 		       struct tracee *t, uint64_t deadline_ns, struct wprof_why *why)
 {
+	pid_t tracer = 0;
 	int slow = 0;
 	int err;
 
@@ -117,12 +165,14 @@ static int take_one_of(pid_t pid, const struct thread *threads, int n, uint64_t 
 		t->suspend_seccomp = threads[i].seccomp != 0;
 		t->by_syscall = threads[i].trap_busy;
 		t->pidfd = take_pidfd(pid, t->tid);
-		err = tracee_stop(t, soonest(deadline_ns));
+		err = take_stop(t, deadline_ns, &tracer);
 		if (!err)
 			return 0;
 		tracee_forget(t);
 		if (err == -ETIMEDOUT)
 			slow++;
+		else if (err == -EBUSY)
+			return facts_traced(pid, tracer, why);
 		else if (err == -ESTALE)
 			return -ESRCH;
 		else if (!take_is_over(pid, t->tid))

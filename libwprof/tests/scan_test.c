@@ -58,7 +58,7 @@ static void bed_write(struct bed *b, size_t first, size_t n, size_t stride)
 /* Register and arm all that is populated so far. */
 static void bed_arm(struct bed *b)
 {
-	ATF_REQUIRE_EQ(0, arm_register(b->uffd, &b->area, 1));
+	ATF_REQUIRE_EQ(0, arm_register(b->uffd, &b->area, 1, NULL));
 	ATF_REQUIRE(area_tracked(&b->area));
 	ATF_REQUIRE_EQ(0, arm_baseline(&b->scan, &b->area, 1));
 }
