@@ -1,6 +1,8 @@
 /*
  * heat.c - which memory is hot.
  *
+ * Theory of operation
+ *
  * Memory is divided into cells: whole VMAs, or what of a VMA lies in one
  * aligned chunk. Only cells that were written within the window are kept, so a
  * reserved arena costs nothing. At each interval the list is built anew from

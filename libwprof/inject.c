@@ -1,3 +1,42 @@
+/*
+ * inject.c - start wprof-inject and take the userfaultfd it hands over.
+ *
+ * Theory of operation
+ *
+ * The caller of this library may be anything: it may have threads that hold locks,
+ * handlers of signals, no free descriptors, and it may be killed at any moment.
+ * The target must not suffer from that. So what touches the target is done by a
+ * program of its own:
+ *
+ *	caller					wprof-inject PID
+ *	socketpair, posix_spawn  ------------>	own session, all signals blocked
+ *	poll for the answer			stops a thread, two calls, lets it go
+ *						closes copies in children
+ *	recvmsg			 <------------	struct inject_reply, SCM_RIGHTS
+ *	waitpid					exits
+ *
+ * Invariants
+ *
+ * - posix_spawn, never fork: a forked child of a program with threads may do next
+ *   to nothing, and would have its descriptors and its memory.
+ * - The injector gets /dev/null three times, the socket, and no environment: what
+ *   the caller has set, LD_PRELOAD least of all, does not get into it. What the
+ *   caller left open without O_CLOEXEC it closes first.
+ * - Exactly one message comes, or the end of the socket: the injector died, or is
+ *   another program. A message of another size or magic is one of another version.
+ * - The descriptor comes with the message or not at all. Where this process has no
+ *   number left for it, the kernel drops it (MSG_CTRUNC) and says so; the
+ *   userfaultfd is then closed everywhere, for the injector's copy ends with it.
+ *
+ * When it dies. The caller, at any step: the injector finishes, its message finds no
+ * reader, the descriptor ends with it. The injector: see inject/tracee.c; here the
+ * socket ends without a message and the wait is over.
+ *
+ * Limits. The answer is waited for longer than the injector's own deadline, so a
+ * timeout means that it gets no time at all; it is then not waited for, and its
+ * exit is left to the caller's parenthood. A caller that ignores SIGCHLD, or whose
+ * other thread waits for any child, has taken its exit status: that is not needed.
+ */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
