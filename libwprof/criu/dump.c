@@ -248,8 +248,11 @@ static int load_excluded(struct dump *d, const char *id, pid_t pid, struct wprof
 	return rc == -ENOENT ? wprof_ranges_new(NULL, 0, out) : rc;
 }
 
+/* The last dump is all that is left of a process: it leaves nothing out. */
 static const struct wprof_ranges *hot_of(const struct dump *d, pid_t pid)
 {
+	if (d->entry.final)
+		return NULL;
 	for (size_t i = 0; i < d->o->n_hot; i++)
 		if (d->o->hot[i].id == (uint64_t)pid)
 			return d->o->hot[i].ranges;

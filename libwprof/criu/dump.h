@@ -28,7 +28,7 @@ struct dump_opts {
 	pid_t pid;
 	enum dump_mode mode;
 	bool final, leave_running;	    /* @leave_running: of a final one */
-	const struct wprof_images_hot *hot; /* by the pid as it is here; not of a final one */
+	const struct wprof_images_hot *hot; /* by the pid as it is here; a final one takes none */
 	size_t n_hot;
 	uint32_t flags; /* WPROF_IMAGES_NO_SYNC */
 };
