@@ -57,7 +57,7 @@ all: $B/libexec/wprof-inject
 # ---- the wprof program: the one place that knows both libraries
 wprof-tool-obj := $(patsubst %.c,$B/%.o,$(wildcard $d/tool/*.c))
 wprof-tool-main := $B/$d/tool/main.o
-wprof-cli-obj  := $(addprefix $B/libctx/tool/,bounded.o cli.o otlp_json.o text.o) \
+wprof-cli-obj  := $(addprefix $B/libctx/tool/,bounded.o cli.o deputy.o otlp_json.o text.o) \
 		  $B/libctx/utf8.o
 objects        += $(wprof-tool-obj)
 bin-programs   += $B/bin/wprof

@@ -415,6 +415,13 @@ TEST_CASE(many__two_contexts, "Of two valid contexts the same one is taken by qu
 	scene_end(&s);
 }
 
+/* the text is 2 MB; the thread sanitizer keeps four bytes for each that is touched */
+#ifdef __SANITIZE_THREAD__
+#define MEMORY_MAX_KIB 4096
+#else
+#define MEMORY_MAX_KIB 512
+#endif
+
 TEST_CASE(many__memory, "Going through 30,000 mappings takes no memory that grows with them")
 {
 	enum place place = NOWHERE;
@@ -427,7 +434,8 @@ TEST_CASE(many__memory, "Going through 30,000 mappings takes no memory that grow
 	getrusage(RUSAGE_SELF, &before);
 	ATF_CHECK_EQ(-ENODATA, discover_in(s.pid, true, 0, &address));
 	getrusage(RUSAGE_SELF, &after);
-	ATF_CHECK(after.ru_maxrss - before.ru_maxrss < 512);
+	ATF_CHECK_MSG(after.ru_maxrss - before.ru_maxrss < MEMORY_MAX_KIB, "%ld KiB more",
+		      after.ru_maxrss - before.ru_maxrss);
 	scene_end(&s);
 }
 

@@ -25,7 +25,7 @@ withhold()
 withhold_many()
 {
 	for i in 1 2 3; do
-		for part in payload header file; do
+		for part in payload header file file-sync; do
 			withhold $part "$part$i"
 		done
 	done
@@ -61,7 +61,7 @@ read__given_up_head()
 }
 read__given_up_body()
 {
-	for part in payload header file; do
+	for part in payload header file file-sync; do
 		withhold $part
 		pid=$(cat pid.$part)
 		atf_check -s exit:1 -e match:"process $pid: its memory does not answer" \

@@ -410,15 +410,17 @@ watch__pid_reused_body()
 	cat > swap <<'END'
 sleep 60 & old=$!
 "$1/pctx" watch --json --poll --interval 20 $old > events & watcher=$!
-until ls -l /proc/$watcher/fd | grep -q "/proc/$old$" && [ -s events ]; do :; done
-kill -STOP $watcher
+until [ -s events ]; do :; done
+reader=$(pgrep -P $watcher) # it reads in a child
+until ls -l /proc/$reader/fd | grep -q "/proc/$old$"; do :; done
+kill -STOP $reader
 kill $old
 wait $old
 echo $((old - 1)) > /proc/sys/kernel/ns_last_pid
 "$1/pctx" run sleep 60 & new=$!
 [ $new = $old ] || exit 9
 until "$1/pctx" read $new > /dev/null; do :; done
-kill -CONT $watcher
+kill -CONT $reader
 wait $watcher
 echo $?
 END

@@ -181,7 +181,7 @@ build__static_library_body()
 {
 	setup
 	lib=$(atf_get_srcdir)/../../lib
-	! nm "$lib/libctx.a" | grep -q __asan_ || atf_skip "a sanitizer is in the library"
+	! nm "$lib/libctx.a" | grep -qE '__(asan|tsan)_' || atf_skip "a sanitizer is in the library"
 	cat > main.c <<'END'
 #include "pctx.h"
 int opentelemetry__proto__common__v1__any_value__init(void);
@@ -212,7 +212,7 @@ memory__valgrind_head()
 memory__valgrind_body()
 {
 	publisher=$(atf_get_srcdir)/publisher
-	! nm "$publisher" | grep -q __asan_ || atf_skip "valgrind and sanitizers exclude each other"
+	! nm "$publisher" | grep -qE '__(asan|tsan)_' || atf_skip "valgrind and sanitizers exclude each other"
 	valgrind="valgrind -q --leak-check=full --show-leak-kinds=definite,indirect,possible --error-exitcode=9"
 	# shellcheck disable=SC2086
 	atf_check -o ignore $valgrind "$publisher" unpublish publish a header kinds sound bytes 60000 \

@@ -14,8 +14,9 @@
  * thread is left where it is, with all that it uses: the reader, the context. It
  * frees them if it ever comes back, as it does when the other process ends; the
  * end of the program ends it too, by the fatal signal that is the end of a
- * process for its threads. The kernel holds no lock of the other process during
- * the wait.
+ * process for its threads. But a file system that took the request and does not
+ * answer makes even that wait: so programs read in a child (deputy.h), or cannot
+ * end for so long. The kernel holds no lock of the other process during the wait.
  *
  * Threads that are left are remembered. A process that has one is not asked again:
  * that is -ETIMEDOUT as soon as the deadline of that one is over. So a program that
@@ -194,6 +195,11 @@ static unsigned int left_number(void)
 	n = n_left;
 	pthread_mutex_unlock(&lock);
 	return n;
+}
+
+bool bounded_left(void)
+{
+	return left_number() > 0;
 }
 
 /* ---- the thread -------------------------------------------------------------------- */

@@ -53,4 +53,7 @@ int bounded_reader_read(pid_t pid, const struct pctx_reader_opts *opts, struct p
 int bounded_reader_poll(pid_t pid, const struct pctx_reader_opts *opts, struct pctx_reader **reader,
 			bool *changed);
 
+/** bounded_left() - are there threads that may never end, and keep this process? */
+bool bounded_left(void);
+
 #endif /* PROCSCOPE_BOUNDED_H */

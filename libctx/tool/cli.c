@@ -10,18 +10,24 @@
 
 #include "cli.h"
 
-/* At exit, whoever called it, argp for --help included: was all of it written? */
-static void output_check(int status, void *arg)
+int cli_output(int status)
 {
 	int err;
 
-	(void)arg;
 	errno = 0;
 	err = fflush(stdout) || ferror(stdout);
 	if (!err || status)
-		return;
+		return status;
 	cli_error("standard output cannot be written: %s", strerror(errno ? errno : EIO));
-	_exit(CLI_FAILED);
+	return CLI_FAILED;
+}
+
+/* At exit, whoever called it, argp for --help included: was all of it written? */
+static void output_check(int status, void *arg)
+{
+	(void)arg;
+	if (cli_output(status) != status)
+		_exit(CLI_FAILED);
 }
 
 static void ignore(int sig)

@@ -25,6 +25,9 @@ enum cli_exit {
  */
 void cli_begin(void);
 
+/** cli_output() - the exit code @status, or CLI_FAILED and a line if output is lost */
+int cli_output(int status);
+
 /** cli_error() - print "PROGRAM: message" as one line on standard error */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

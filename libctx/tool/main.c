@@ -5,6 +5,7 @@
 
 #include "cli.h"
 #include "commands.h"
+#include "deputy.h"
 #include "pctx.h"
 #include "run.h"
 
@@ -13,11 +14,12 @@ static const struct command {
 	int (*main)(int argc, char **argv);
 	const char *full_name; /* what its own --help calls it */
 	const char *summary;
+	bool reads; /* other processes, which may not let it go */
 } commands[] = {
-	{ "read", read_main, "pctx read", "show the context of one process" },
-	{ "list", list_main, "pctx list", "all processes that published one" },
-	{ "watch", watch_main, "pctx watch", "publications as they happen" },
-	{ "run", run_main, "pctx run", "run a program that publishes one" },
+	{ "read", read_main, "pctx read", "show the context of one process", true },
+	{ "list", list_main, "pctx list", "all processes that published one", true },
+	{ "watch", watch_main, "pctx watch", "publications as they happen", true },
+	{ "run", run_main, "pctx run", "run a program that publishes one", false },
 };
 
 #define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -37,7 +39,8 @@ static int dispatch(int argc, char **argv)
 	for (size_t i = 0; i < N_COMMANDS; i++) {
 		if (strcmp(argv[0], commands[i].name) == 0) {
 			argv[0] = (char *)commands[i].full_name;
-			return commands[i].main(argc, argv);
+			return commands[i].reads ? deputy_main(commands[i].main, argc, argv)
+						 : commands[i].main(argc, argv);
 		}
 	}
 	cli_error("no command '%s'; `pctx --help' lists them", argv[0]);

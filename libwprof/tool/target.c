@@ -10,6 +10,7 @@
 
 #include "bounded.h"
 #include "cli.h"
+#include "deputy.h"
 #include "otlp_json.h"
 #include "pctx.h"
 #include "text.h"
@@ -115,16 +116,33 @@ static int several(const char *service, const pid_t *pids, size_t n, size_t room
 	return CLI_FAILED;
 }
 
-static int find_service(const char *service, pid_t *pid)
+#define FOUND_MAX 16
+
+struct found {
+	int rc;
+	size_t n;
+	pid_t pids[FOUND_MAX];
+};
+
+static void look_for(const void *service, void *result)
 {
 	struct bounded_pass pass = { 0 };
 	struct pctx_reader_opts opts = { .size = sizeof(opts),
 					 .read = bounded_read,
 					 .read_arg = &pass };
-	pid_t pids[16];
-	size_t n = sizeof(pids) / sizeof(pids[0]);
-	int rc = pctx_find_service(service, &opts, pids, &n);
+	struct found *found = result;
 
+	found->n = FOUND_MAX;
+	found->rc = pctx_find_service(service, &opts, found->pids, &found->n);
+}
+
+static int find_service(const char *service, pid_t *pid)
+{
+	struct found found = { .n = 0 };
+	int rc = deputy_call(look_for, service, &found, sizeof(found));
+
+	if (rc == 0)
+		rc = found.rc;
 	if (rc == -ENODATA) {
 		cli_error("no process has published the service name %s; `pctx list` shows "
 			  "those there are",
@@ -147,9 +165,9 @@ static int find_service(const char *service, pid_t *pid)
 		cli_error("looking for the service %s: %s", service, strerror(-rc));
 		return CLI_FAILED;
 	}
-	if (n > 1)
-		return several(service, pids, n, sizeof(pids) / sizeof(pids[0]));
-	*pid = pids[0];
+	if (found.n > 1)
+		return several(service, found.pids, found.n, FOUND_MAX);
+	*pid = found.pids[0];
 	return 0;
 }
 
