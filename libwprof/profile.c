@@ -93,6 +93,29 @@ static int64_t profile_count(void *arg, uint64_t start, uint64_t end)
 	return scan_count(&w->track.scan, SCAN_POPULATED, start, end);
 }
 
+/* Estimates that touch are one stretch of memory that was not measured. */
+static int profile_unmeasured(struct wprof *w, const struct heat_estimate *e, size_t n)
+{
+	unsigned int shift = w->track.scan.page_shift;
+
+	w->estimated_pages = w->n_unmeasured = 0;
+	if (w->unmeasured_cap < n) {
+		struct wprof_run *v = realloc(w->unmeasured, 2 * n * sizeof(*v));
+
+		if (!v)
+			return -ENOMEM;
+		w->unmeasured = v;
+		w->unmeasured_cap = 2 * n;
+	}
+	for (size_t i = 0; i < n; i++) {
+		w->estimated_pages += e[i].written;
+		if (!i || e[i - 1].end != e[i].start)
+			w->unmeasured[w->n_unmeasured++] = (struct wprof_run){ e[i].start, 0 };
+		w->unmeasured[w->n_unmeasured - 1].n_pages += (e[i].end - e[i].start) >> shift;
+	}
+	return 0;
+}
+
 static int profile_heat(struct wprof *w)
 {
 	struct heat_input in = {
@@ -106,11 +129,9 @@ static int profile_heat(struct wprof *w)
 	int rc;
 
 	in.estimates = sample_estimates(w->track.sample, &in.n_estimates);
-	w->estimated_pages = 0;
-	for (size_t i = 0; i < in.n_estimates; i++)
-		w->estimated_pages += in.estimates[i].written;
 	w->interval.estimated = in.n_estimates > 0;
-	rc = heat_interval(w->heat, &in);
+	rc = profile_unmeasured(w, in.estimates, in.n_estimates);
+	rc = rc ?: heat_interval(w->heat, &in);
 	if (!rc && w->track.sample)
 		rc = sample_plan(w->track.sample, w->heat, &w->track.runs, w->interval.page_bytes);
 	return rc;
@@ -168,6 +189,8 @@ static void profile_totals(struct wprof *w)
 	iv->n_vmas = w->n_vmas;
 	iv->runs = w->track.runs.v;
 	iv->n_runs = w->track.runs.n;
+	iv->unmeasured = w->unmeasured;
+	iv->n_unmeasured = w->n_unmeasured;
 	iv->soft_dirty_pages = w->soft.pages;
 	iv->soft_dirty_runs = w->soft.runs.v;
 	iv->n_soft_dirty_runs = w->soft.runs.n;
@@ -228,7 +251,7 @@ static int profile_ended(struct wprof *w)
 {
 	w->ended = profile_gone(w);
 	w->interval.ended = true;
-	w->n_vmas = 0;
+	w->n_vmas = w->n_unmeasured = 0;
 	w->track.runs.n = w->soft.runs.n = w->soft.pages = 0;
 	return 0;
 }
@@ -567,6 +590,7 @@ void wprof_close(struct wprof *w)
 	if (w->pidfd >= 0)
 		close(w->pidfd);
 	heat_close(w->heat);
+	free(w->unmeasured);
 	free(w->vmas);
 	free(w->hot);
 	free(w);

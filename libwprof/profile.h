@@ -25,6 +25,8 @@ struct wprof {
 	uint64_t next_armed;
 	uint64_t estimated_pages; /* of the written ones in the last interval */
 	struct wprof_interval interval;
+	struct wprof_run *unmeasured;
+	size_t n_unmeasured, unmeasured_cap;
 	struct wprof_vma *vmas;
 	size_t n_vmas, vmas_cap;
 	struct wprof_region *hot; /* followed by their names */

@@ -159,6 +159,10 @@ struct wprof_interval {
 	const struct wprof_run *soft_dirty_runs;
 	size_t n_soft_dirty_runs;
 	uint64_t untracked_limit_bytes; /* new, left alone: the target has too many VMAs */
+	/* Memory that was not measured, as sampling had not armed it: what is counted as
+	 * written there is an estimate, and not in runs. Ascending, never adjacent. */
+	const struct wprof_run *unmeasured;
+	size_t n_unmeasured;
 };
 
 /** struct wprof_region - memory that is hot now; adjacent regions are merged */

@@ -134,6 +134,37 @@ for r in root.iter(ns + 'rect'):
 PY
 }
 
+report_case not_measured 'What sampling did not measure is a gap in the maps, not a zero'
+not_measured_body()
+{
+	{
+		header | sed 's/"exact"/"sample"/'
+		for i in $(seq 12); do
+			case $i in
+			1 | 7) interval $i 0 256 ;;
+			*) interval $i 255 1 | sed 's/"runs":.*/"runs":[],"unmeasured_runs":[["0x100000",256]]}/' ;;
+			esac
+		done
+		end duration
+	} > file
+	COLUMNS=72 wprof report file > out
+	# 40 cells for 12 intervals: the first and the seventh are full, none is empty
+	grep -Eq '[|]@{3,4}~+@{3,4}~+[|]$' out || atf_fail "$(grep '[|]' out)"
+	grep -q '[|].* .*[|]$' out && atf_fail 'a gap looks like nothing written'
+	grep -q '; ~ not measured$' out || atf_fail 'no legend'
+	COLUMNS=20 wprof report file > out
+	grep -qx '~ not measured' out || atf_fail 'no legend at 20 columns'
+	awk 'length($0) > 20 { exit 1 }' out || atf_fail 'wider than 20 columns'
+	wprof report file --svg map.svg > /dev/null
+	grep -q 'fill="url(#gap)"' map.svg || atf_fail 'no gap in the SVG'
+	grep -q '>measured<' map.svg || atf_fail 'no legend in the SVG'
+	python3 -c 'import xml.etree.ElementTree as t; t.parse("map.svg")' || atf_fail 'no XML'
+	trace > file
+	wprof report file --svg map.svg > out
+	grep -q 'not measured\|#gap' out map.svg && atf_fail 'gaps in an exact trace'
+	true
+}
+
 report_case nothing_written 'A trace in which nothing was written is reported'
 nothing_written_body()
 {
@@ -188,7 +219,7 @@ for i in range(1, 20001):
 
 atf_init_test_cases()
 {
-	for c in foreign cut_short figures map_in_terminal widths svg nothing_written tree huge; do
+	for c in foreign cut_short figures map_in_terminal widths svg not_measured nothing_written tree huge; do
 		atf_add_test_case $c
 	done
 }

@@ -137,6 +137,38 @@ CASE_WITHIN("60", hot__armed_in_turns,
 	kid_end(&k);
 }
 
+/* pages of HOT that the last interval says were not measured */
+static uint64_t unmeasured(const struct kid *k)
+{
+	uint64_t n = 0, last = 0;
+
+	for (size_t i = 0; i < k->iv->n_unmeasured; i++) {
+		const struct wprof_run *r = &k->iv->unmeasured[i];
+
+		ATF_CHECK(r->n_pages && (!i || r->start > last));
+		last = r->start + r->n_pages * PAGE;
+		if (r->start >= HOT && last <= HOT + HOT_LEN)
+			n += r->n_pages;
+	}
+	return n;
+}
+
+CASE_WITHIN("60", hot__unmeasured_is_told,
+	    "Memory that was not armed is told, so that nobody takes it for not written")
+{
+	struct kid k;
+
+	start_hot(&k);
+	ATF_CHECK_EQ(0, k.iv->n_unmeasured);
+	intervals(&k, 1, 1);
+	for (int i = 0; i < 16; i++) {
+		intervals(&k, 1, 2);
+		ATF_CHECK_EQ(HOT_PAGES / 16 * 15, unmeasured(&k));
+		ATF_CHECK_EQ(HOT_PAGES / 32, kid_written(&k, HOT, HOT_LEN));
+	}
+	kid_end(&k);
+}
+
 CASE_WITHIN("60", hot__steady_writes_are_exact,
 	    "Where as much is written each time the estimate is the truth")
 {
@@ -231,6 +263,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, replaced__hot_memory_mapped_anew);
 	ATF_TP_ADD_TC(tp, exact__never_estimates);
 	ATF_TP_ADD_TC(tp, hot__armed_in_turns);
+	ATF_TP_ADD_TC(tp, hot__unmeasured_is_told);
 	ATF_TP_ADD_TC(tp, hot__steady_writes_are_exact);
 	ATF_TP_ADD_TC(tp, cold__exact_beside_hot);
 	ATF_TP_ADD_TC(tp, cooled__noticed_and_exact_again);

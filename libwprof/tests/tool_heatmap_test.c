@@ -135,6 +135,65 @@ ATF_TC_BODY(row__gaps_are_told_from_silence, tc)
 	heatmap_free(map);
 }
 
+ATF_TC(row__unmeasured_is_no_zero);
+ATF_TC_HEAD(row__unmeasured_is_no_zero, tc)
+{
+	atf_tc_set_md_var(tc, "descr",
+			  "A share is of what was measured; memory not measured is a gap");
+}
+ATF_TC_BODY(row__unmeasured_is_no_zero, tc)
+{
+	const struct wprof_run half = { 0x10000, 16 }, all = { 0x10000, 32 };
+	struct heatmap *map = new_map();
+	double cells[4];
+
+	ATF_REQUIRE(heatmap_add(map, 1, 0, 1, &half, 1));
+	ATF_CHECK(!heatmap_has_gaps(map));
+	/* 2: nothing is known; 3: the first half is, and was not written; 4: all is */
+	ATF_REQUIRE(heatmap_add(map, 2, 1, 1, NULL, 0) && heatmap_skip(map, 2, &all, 1));
+	ATF_REQUIRE(heatmap_add(map, 3, 2, 1, NULL, 0));
+	ATF_REQUIRE(heatmap_skip(map, 3, &(struct wprof_run){ 0x20000, 16 }, 1));
+	ATF_REQUIRE(heatmap_add(map, 4, 3, 1, &all, 1));
+	ATF_CHECK(heatmap_has_gaps(map));
+	heatmap_row(map, 0x10000, 0x30000, cells, 4);
+	ATF_CHECK_EQ(cells[0], 0.5);
+	ATF_CHECK_EQ(cells[1], HEATMAP_UNMEASURED);
+	ATF_CHECK_EQ(cells[2], 0);
+	ATF_CHECK_EQ(cells[3], 1);
+	/* 48 pages written of 32 + 0 + 16 + 32 measured */
+	heatmap_row(map, 0x10000, 0x30000, cells, 1);
+	ATF_CHECK(fabs(cells[0] - 48.0 / 80) < 1e-9);
+	heatmap_free(map);
+}
+
+ATF_TC(skip__survives_coarsening);
+ATF_TC_HEAD(skip__survives_coarsening, tc)
+{
+	atf_tc_set_md_var(tc, "descr", "Gaps are kept when columns and chunks are joined");
+}
+ATF_TC_BODY(skip__survives_coarsening, tc)
+{
+	const struct wprof_run gap = { 0x10000, 16 };
+	struct heatmap *map = new_map();
+	double cell;
+
+	for (uint64_t i = 1; i <= 4 * HEATMAP_COLUMNS; i++) {
+		ATF_REQUIRE(heatmap_add(map, i, i, 1, i % 16 ? NULL : &gap, i % 16 ? 0 : 1));
+		ATF_REQUIRE(heatmap_skip(map, i, &gap, i % 16 ? 1 : 0));
+	}
+	heatmap_row(map, 0x10000, 0x20000, &cell, 1);
+	ATF_CHECK_EQ(cell, 1);
+	for (uint64_t i = 0; i < 2 * HEATMAP_CHUNKS; i++) {
+		struct wprof_run far = { (1ull << 40) + i * HEATMAP_CHUNK, 1 };
+
+		ATF_REQUIRE(heatmap_add(map, 4 * HEATMAP_COLUMNS, 0, 1, &far, 1));
+	}
+	ATF_REQUIRE(heatmap_chunk_bytes(map) > HEATMAP_CHUNK);
+	heatmap_row(map, 0, heatmap_chunk_bytes(map), &cell, 1);
+	ATF_CHECK(cell > 0 && cell < 1);
+	heatmap_free(map);
+}
+
 ATF_TC(region__grows_and_merges);
 ATF_TC_HEAD(region__grows_and_merges, tc)
 {
@@ -229,6 +288,8 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, add__takes_one_endless_run);
 	ATF_TP_ADD_TC(tp, row__equals_plain_grid);
 	ATF_TP_ADD_TC(tp, row__gaps_are_told_from_silence);
+	ATF_TP_ADD_TC(tp, row__unmeasured_is_no_zero);
+	ATF_TP_ADD_TC(tp, skip__survives_coarsening);
 	ATF_TP_ADD_TC(tp, region__grows_and_merges);
 	ATF_TP_ADD_TC(tp, rows__cover_what_was_written);
 	return atf_no_error();

@@ -51,6 +51,8 @@ static const struct wprof_interval interval = {
 	.n_vmas = 3,
 	.runs = runs,
 	.n_runs = 2,
+	.unmeasured = runs + 1,
+	.n_unmeasured = 1,
 	.cost = { 1, 2, 3, 4 },
 };
 
@@ -169,6 +171,8 @@ ATF_TC_BODY(next__names_the_damaged_line, tc)
 		GOOD "\"vmas\":[],\"hot\":[],\"runs\":[[\"0x1000\",-1]]}",
 		GOOD "\"vmas\":[],\"hot\":[],\"runs\":[[\"0x1000\",9223372036854775807]]}",
 		GOOD "\"vmas\":[],\"hot\":[],\"runs\":[[\"0xfffffffffffff000\",2]]}",
+		GOOD "\"vmas\":[],\"hot\":[],\"runs\":[],\"unmeasured_runs\":{}}",
+		GOOD "\"vmas\":[],\"hot\":[],\"runs\":[],\"unmeasured_runs\":[[\"0x1000\",0]]}",
 		GOOD "\"vmas\":[],\"hot\":[],\"runs\":[[\"0x5000\",1],[\"0x1000\",1]]}",
 		GOOD "\"vmas\":[{\"start\":\"0x2000\",\"end\":\"0x1000\",\"type\":\"heap\","
 		     "\"name\":\"\"}],\"hot\":[],\"runs\":[]}",
@@ -293,6 +297,8 @@ ATF_TC_BODY(interval__is_read_as_it_was_written, tc)
 	ATF_CHECK(l.vmas[1].type == WPROF_DATA && l.vmas[1].end == 0x7ffffffff000);
 	ATF_CHECK_STREQ(l.vmas[1].name, "/a b\xef\xbf\xbd/\"c\"");
 	ATF_CHECK(l.runs[1].start == 0x14000 && l.runs[1].n_pages == 2);
+	ATF_REQUIRE_EQ(l.n_unmeasured, 1);
+	ATF_CHECK(l.unmeasured[0].start == 0x14000 && l.unmeasured[0].n_pages == 2);
 	ATF_CHECK(l.hot[0].written_ratio == 0.25 && l.hot[0].consecutive == 3);
 	ATF_CHECK_EQ(l.hot[0].populated_bytes, 0x3000);
 	ATF_REQUIRE_EQ(trace_next(r, &l), 1);

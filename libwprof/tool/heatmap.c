@@ -10,6 +10,10 @@
  * twice as large. So memory is bounded (HEATMAP_CHUNKS * HEATMAP_COLUMNS
  * counters), and the picture is never coarser than twice what could be shown.
  *
+ * What sampling did not measure is counted as the written pages are, in a second set
+ * of counters, made when it is needed. A share is of what was measured; memory not
+ * measured at all is a gap, never a zero.
+ *
  * Columns go by interval numbers, not by time: intervals have slightly different
  * lengths, and columns of equal time would have gaps.
  */
@@ -21,6 +25,7 @@
 struct chunk {
 	uint64_t index;	 /* address / chunk_bytes */
 	uint64_t *pages; /* HEATMAP_COLUMNS sums */
+	uint64_t *gaps;	 /* the same of what was not measured; NULL: nothing */
 };
 
 struct heatmap {
@@ -28,6 +33,7 @@ struct heatmap {
 	unsigned int shift; /* 2^shift intervals a column */
 	size_t n_columns, n_chunks;
 	uint64_t end_ns;
+	bool has_gaps;
 	uint64_t intervals[HEATMAP_COLUMNS];
 	struct chunk chunks[HEATMAP_CHUNKS];
 };
@@ -47,8 +53,10 @@ void heatmap_free(struct heatmap *map)
 {
 	if (!map)
 		return;
-	for (size_t i = 0; i < map->n_chunks; i++)
+	for (size_t i = 0; i < map->n_chunks; i++) {
 		free(map->chunks[i].pages);
+		free(map->chunks[i].gaps);
+	}
 	free(map);
 }
 
@@ -61,11 +69,25 @@ static void halve_columns(uint64_t *column)
 
 static void coarsen_time(struct heatmap *map)
 {
-	for (size_t i = 0; i < map->n_chunks; i++)
+	for (size_t i = 0; i < map->n_chunks; i++) {
 		halve_columns(map->chunks[i].pages);
+		if (map->chunks[i].gaps)
+			halve_columns(map->chunks[i].gaps);
+	}
 	halve_columns(map->intervals);
 	map->n_columns = (map->n_columns + 1) / 2;
 	map->shift++;
+}
+
+/* Add @from to the counters *@to, either of which may be NULL, and free it. */
+static void join_columns(uint64_t **to, uint64_t *from)
+{
+	for (size_t k = 0; *to && from && k < HEATMAP_COLUMNS; k++)
+		(*to)[k] += from[k];
+	if (*to)
+		free(from);
+	else
+		*to = from;
 }
 
 static void coarsen_memory(struct heatmap *map)
@@ -77,9 +99,8 @@ static void coarsen_memory(struct heatmap *map)
 
 		c->index /= 2;
 		if (kept && map->chunks[kept - 1].index == c->index) {
-			for (size_t k = 0; k < HEATMAP_COLUMNS; k++)
-				map->chunks[kept - 1].pages[k] += c->pages[k];
-			free(c->pages);
+			join_columns(&map->chunks[kept - 1].pages, c->pages);
+			join_columns(&map->chunks[kept - 1].gaps, c->gaps);
 		} else {
 			map->chunks[kept++] = *c;
 		}
@@ -104,15 +125,15 @@ static size_t find_chunk(const struct heatmap *map, uint64_t index)
 	return low;
 }
 
-/* The counters of the chunk at @address; made when there are none. */
-static uint64_t *chunk_at(struct heatmap *map, uint64_t address)
+/* The chunk at @address; made when there is none. NULL: no memory */
+static struct chunk *chunk_at(struct heatmap *map, uint64_t address)
 {
 	uint64_t index = address / map->chunk_bytes;
 	size_t at = find_chunk(map, index);
 	uint64_t *pages;
 
 	if (at < map->n_chunks && map->chunks[at].index == index)
-		return map->chunks[at].pages;
+		return &map->chunks[at];
 	if (map->n_chunks == HEATMAP_CHUNKS) {
 		coarsen_memory(map);
 		return chunk_at(map, address);
@@ -122,25 +143,33 @@ static uint64_t *chunk_at(struct heatmap *map, uint64_t address)
 		return NULL;
 	memmove(&map->chunks[at + 1], &map->chunks[at],
 		(map->n_chunks - at) * sizeof(map->chunks[0]));
-	map->chunks[at] = (struct chunk){ index, pages };
+	map->chunks[at] = (struct chunk){ index, pages, NULL };
 	map->n_chunks++;
-	return pages;
+	return &map->chunks[at];
 }
 
-static bool add_run(struct heatmap *map, size_t column, const struct wprof_run *run)
+static uint64_t *chunk_gaps(struct chunk *c)
+{
+	if (!c->gaps)
+		c->gaps = calloc(HEATMAP_COLUMNS, sizeof(*c->gaps));
+	return c->gaps;
+}
+
+static bool add_run(struct heatmap *map, size_t column, const struct wprof_run *run, bool gap)
 {
 	uint64_t address = run->start, end = address + run->n_pages * map->page_bytes;
 
 	while (address < end) {
-		uint64_t *pages = chunk_at(map, address), stop;
+		struct chunk *c = chunk_at(map, address);
+		uint64_t *counters = !c || !gap ? NULL : chunk_gaps(c), stop;
 
-		if (!pages)
+		if (!c || (gap && !counters))
 			return false;
 		/* chunk_at() may have made chunks larger: ask now */
 		stop = (address / map->chunk_bytes + 1) * map->chunk_bytes;
 		if (stop > end || stop < address)
 			stop = end;
-		pages[column] += (stop - address) / map->page_bytes;
+		(gap ? counters : c->pages)[column] += (stop - address) / map->page_bytes;
 		address = stop;
 	}
 	return true;
@@ -168,10 +197,26 @@ bool heatmap_add(struct heatmap *map, uint64_t number, uint64_t start_ns, uint64
 		map->end_ns = start_ns + length_ns;
 	for (size_t i = 0; i < n_runs; i++) {
 		make_room(map, &runs[i]);
-		if (!add_run(map, column, &runs[i]))
+		if (!add_run(map, column, &runs[i], false))
 			return false;
 	}
 	return true;
+}
+
+bool heatmap_skip(struct heatmap *map, uint64_t number, const struct wprof_run *runs, size_t n_runs)
+{
+	for (size_t i = 0; i < n_runs; i++) {
+		map->has_gaps = true;
+		make_room(map, &runs[i]);
+		if (!add_run(map, (size_t)((number - 1) >> map->shift), &runs[i], true))
+			return false;
+	}
+	return true;
+}
+
+bool heatmap_has_gaps(const struct heatmap *map)
+{
+	return map->has_gaps;
 }
 
 uint64_t heatmap_chunk_bytes(const struct heatmap *map)
@@ -189,32 +234,54 @@ uint64_t heatmap_end_ns(const struct heatmap *map)
 	return map->end_ns;
 }
 
-/* Pages written from @start to @end, a chunk at the border in full, by column. */
-static void sum_columns(const struct heatmap *map, uint64_t start, uint64_t end, uint64_t *sums)
+/** struct sums - of a part of memory, by column */
+struct sums {
+	uint64_t written[HEATMAP_COLUMNS], gaps[HEATMAP_COLUMNS];
+};
+
+/* Pages from @start to @end, a chunk at the border in full */
+static void sum_columns(const struct heatmap *map, uint64_t start, uint64_t end, struct sums *sums)
 {
-	memset(sums, 0, HEATMAP_COLUMNS * sizeof(*sums));
+	memset(sums, 0, sizeof(*sums));
 	for (size_t i = find_chunk(map, start / map->chunk_bytes);
 	     i < map->n_chunks && map->chunks[i].index * map->chunk_bytes < end; i++)
-		for (size_t k = 0; k < map->n_columns; k++)
-			sums[k] += map->chunks[i].pages[k];
+		for (size_t k = 0; k < map->n_columns; k++) {
+			const struct chunk *c = &map->chunks[i];
+
+			sums->written[k] += c->pages[k];
+			sums->gaps[k] += c->gaps ? c->gaps[k] : 0;
+		}
+}
+
+/* The share of @pages in columns @from to @to, at least one */
+static double cell(const struct heatmap *map, const struct sums *sums, double pages, size_t from,
+		   size_t to)
+{
+	double written = 0, measured = 0, share;
+	uint64_t intervals = 0;
+
+	for (size_t k = from; k < to || k == from; k++) {
+		double gaps = (double)sums->gaps[k], all = pages * (double)map->intervals[k];
+
+		written += (double)sums->written[k];
+		measured += gaps < all ? all - gaps : 0;
+		intervals += map->intervals[k];
+	}
+	if (!intervals)
+		return HEATMAP_NONE;
+	if (measured < 1)
+		return HEATMAP_UNMEASURED;
+	share = written / measured;
+	return share > 1 ? 1 : share;
 }
 
 void heatmap_row(const struct heatmap *map, uint64_t start, uint64_t end, double *cells, size_t n)
 {
 	double pages = (double)(end - start) / (double)map->page_bytes;
-	uint64_t sums[HEATMAP_COLUMNS];
+	struct sums sums;
 
-	sum_columns(map, start, end, sums);
-	for (size_t i = 0; i < n; i++) {
-		size_t from = i * map->n_columns / n, to = (i + 1) * map->n_columns / n;
-		uint64_t written = 0, intervals = 0;
-
-		for (size_t k = from; k < to || k == from; k++) {
-			written += sums[k];
-			intervals += map->intervals[k];
-		}
-		cells[i] = intervals ? (double)written / (pages * (double)intervals) : -1;
-		if (cells[i] > 1)
-			cells[i] = 1;
-	}
+	sum_columns(map, start, end, &sums);
+	for (size_t i = 0; i < n; i++)
+		cells[i] = cell(map, &sums, pages, i * map->n_columns / n,
+				(i + 1) * map->n_columns / n);
 }

@@ -14,6 +14,10 @@
 /** HEATMAP_CHUNK - the finest chunk */
 #define HEATMAP_CHUNK	(64u << 10)
 
+/** what a cell of a row can be beside a share */
+#define HEATMAP_NONE	   (-1.0) /* there was no interval */
+#define HEATMAP_UNMEASURED (-2.0) /* hot, and sampling had not armed any of it */
+
 struct heatmap;
 
 struct heatmap *heatmap_new(uint64_t page_bytes);
@@ -27,6 +31,17 @@ void heatmap_free(struct heatmap *map);
 bool heatmap_add(struct heatmap *map, uint64_t number, uint64_t start_ns, uint64_t length_ns,
 		 const struct wprof_run *runs, size_t n_runs);
 
+/**
+ * heatmap_skip() - @runs were not measured in interval @number, which was added
+ *
+ * Return: false when memory ran out.
+ */
+bool heatmap_skip(struct heatmap *map, uint64_t number, const struct wprof_run *runs,
+		  size_t n_runs);
+
+/** heatmap_has_gaps() - was any memory not measured? */
+bool heatmap_has_gaps(const struct heatmap *map);
+
 /** heatmap_chunk_bytes() - what the map can tell apart by now */
 uint64_t heatmap_chunk_bytes(const struct heatmap *map);
 
@@ -39,7 +54,8 @@ uint64_t heatmap_end_ns(const struct heatmap *map);
 /**
  * heatmap_row() - one row of a picture: the memory from @start to @end
  * @cells: @n of them, for equal shares of the columns: the share of the pages
- *	that was written, mean over the intervals; below 0 where there were none
+ *	that was written, mean over what was measured of the intervals; or one of
+ *	the values above
  */
 void heatmap_row(const struct heatmap *map, uint64_t start, uint64_t end, double *cells, size_t n);
 

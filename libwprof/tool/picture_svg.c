@@ -43,7 +43,7 @@ static void put_escaped(FILE *f, const char *text)
 }
 
 /* From pale to dark: even steps of lightness, also for eyes that see no red. */
-static void level_colour(int level, char colour[8])
+static void level_colour(int level, char colour[10])
 {
 	static const unsigned char stops[][3] = {
 		{ 253, 231, 190 }, { 252, 190, 106 }, { 240, 126, 70 },
@@ -56,14 +56,18 @@ static void level_colour(int level, char colour[8])
 
 	for (int k = 0; k < 3; k++)
 		c[k] = (unsigned int)(stops[i][k] + share * (stops[i + 1][k] - stops[i][k]) + 0.5);
-	snprintf(colour, 8, "#%02x%02x%02x", c[0] & 0xff, c[1] & 0xff, c[2] & 0xff);
+	snprintf(colour, 10, "#%02x%02x%02x", c[0] & 0xff, c[1] & 0xff, c[2] & 0xff);
 }
+
+#define GAP (-1) /* a level: not measured */
 
 /* 0: nothing written; else 1 to LEVELS, so that a single page can be seen */
 static int cell_level(double share)
 {
 	int level;
 
+	if (share <= HEATMAP_UNMEASURED)
+		return GAP;
 	if (share <= 0)
 		return 0;
 	level = (int)ceil(share * LEVELS);
@@ -75,13 +79,14 @@ static void put_cells(const struct sheet *s, const double *cells, int y)
 {
 	for (size_t i = 0, to; i < s->n_cells; i = to) {
 		int level = cell_level(cells[i]);
-		char colour[8];
+		char colour[10] = "url(#gap)";
 
 		for (to = i + 1; to < s->n_cells && cell_level(cells[to]) == level; to++)
 			;
 		if (!level)
 			continue;
-		level_colour(level, colour);
+		if (level != GAP)
+			level_colour(level, colour);
 		fprintf(s->f,
 			"<rect x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\" fill=\"%s\"/>\n",
 			LEFT_PX + (double)i * s->cell_px, y, (double)(to - i) * s->cell_px, ROW_PX,
@@ -175,7 +180,7 @@ static void put_axis(const struct sheet *s, int y)
 static void put_legend(const struct sheet *s)
 {
 	int x = LEFT_PX + MAP_PX + 24, y = TOP_PX;
-	char colour[8];
+	char colour[10];
 
 	fprintf(s->f,
 		"<text x=\"%d\" y=\"%d\" class=\"where\">pages written</text>\n"
@@ -189,6 +194,24 @@ static void put_legend(const struct sheet *s)
 	for (int i = 0; i <= 4; i++)
 		fprintf(s->f, "<text x=\"%d\" y=\"%d\" class=\"where\">%d%%</text>\n", x + 20,
 			y + i * LEVELS + 4, 100 - 25 * i);
+	y += LEVELS * 4 + 12;
+	if (heatmap_has_gaps(s->p->map))
+		fprintf(s->f,
+			"<rect x=\"%d\" y=\"%d\" width=\"14\" height=\"14\" fill=\"url(#gap)\"/>\n"
+			"<text x=\"%d\" y=\"%d\" class=\"where\">not</text>\n"
+			"<text x=\"%d\" y=\"%d\" class=\"where\">measured</text>\n",
+			x, y, x + 20, y + 5, x + 20, y + 17);
+}
+
+/* Stripes: a colour of the scale would say how much was written. */
+static void put_pattern(const struct sheet *s)
+{
+	if (heatmap_has_gaps(s->p->map))
+		fputs("<defs><pattern id=\"gap\" width=\"6\" height=\"6\" "
+		      "patternUnits=\"userSpaceOnUse\"><rect width=\"6\" height=\"6\" "
+		      "fill=\"#f0eeea\"/><path d=\"M0 6L6 0\" "
+		      "stroke=\"#8a93a0\"/></pattern></defs>\n",
+		      s->f);
 }
 
 static void put_head(const struct sheet *s, int height)
@@ -208,6 +231,7 @@ static void put_head(const struct sheet *s, int height)
 	fputs("</text>\n<text x=\"16\" y=\"48\" class=\"sub\">", s->f);
 	put_escaped(s->f, s->p->subtitle);
 	fputs("</text>\n", s->f);
+	put_pattern(s);
 }
 
 static int map_height(const struct sheet *s)
@@ -216,7 +240,7 @@ static int map_height(const struct sheet *s)
 
 	for (size_t row = 0; row < s->n_rows; row++)
 		height += ROW_PX + (s->rows[row].first ? GAP_PX : 0);
-	return height < LEVELS * 4 + 16 ? LEVELS * 4 + 16 : height;
+	return height < LEVELS * 4 + 32 ? LEVELS * 4 + 32 : height;
 }
 
 static void put_foot(const struct sheet *s, int y)

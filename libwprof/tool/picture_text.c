@@ -15,6 +15,9 @@ static const unsigned char colours[] = { 0, 58, 100, 142, 178, 208, 202, 196, 16
 
 #define LEVELS (sizeof(ramp) - 2)
 
+/* not measured: neither written nor not */
+#define GAP '~'
+
 /* 0: nothing written; a single page is already 1 */
 static size_t cell_level(double share)
 {
@@ -41,7 +44,10 @@ static void put_row(const struct picture *p, const struct map_row *row, size_t n
 	heatmap_row(p->map, row->start, row->end, cells, n_cells);
 	putchar('|');
 	for (size_t i = 0; i < n_cells; i++)
-		put_level(cell_level(cells[i]), colour);
+		if (cells[i] <= HEATMAP_UNMEASURED)
+			putchar(GAP);
+		else
+			put_level(cell_level(cells[i]), colour);
 	puts("|");
 }
 
@@ -69,12 +75,20 @@ static void put_axis(const struct picture *p, size_t indent, size_t n_cells)
 	printf("%*s0 s%*s\n", (int)indent + 1, "", (int)n_cells - 3, end.text);
 }
 
-static void put_legend(bool colour)
+static void put_legend(const struct picture *p, size_t width, bool colour)
 {
+	if (width < LABEL_FROM) {
+		if (heatmap_has_gaps(p->map))
+			printf("%c not measured\n", GAP);
+		return;
+	}
 	printf("pages written per interval: 0%% ");
 	for (size_t level = 0; level <= LEVELS; level++)
 		put_level(level, colour);
-	puts(" 100%");
+	printf(" 100%%");
+	if (heatmap_has_gaps(p->map))
+		printf("; %c not measured", GAP);
+	putchar('\n');
 }
 
 void picture_text(const struct picture *p, size_t width, bool colour)
@@ -90,8 +104,7 @@ void picture_text(const struct picture *p, size_t width, bool colour)
 		put_row(p, &rows[i], n_cells, colour);
 	}
 	put_axis(p, indent, n_cells);
-	if (width >= LABEL_FROM)
-		put_legend(colour);
+	put_legend(p, width, colour);
 	if (hidden)
 		printf("(%zu less written mappings are not shown)\n", hidden);
 }

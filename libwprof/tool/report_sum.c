@@ -66,8 +66,9 @@ static int add_interval(struct report *r, const struct trace_line *line)
 		return -ENOMEM;
 	if (line->pid == r->map_pid &&
 	    /* numbers begin again when the process executes another program */
-	    !heatmap_add(r->map, ++r->map_intervals, line->start_ns, line->length_ns, line->runs,
-			 line->n_runs))
+	    (!heatmap_add(r->map, ++r->map_intervals, line->start_ns, line->length_ns, line->runs,
+			  line->n_runs) ||
+	     !heatmap_skip(r->map, r->map_intervals, line->unmeasured, line->n_unmeasured)))
 		return -ENOMEM;
 	return 0;
 }

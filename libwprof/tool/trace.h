@@ -101,8 +101,8 @@ struct trace_line {
 	bool estimated;
 	struct wprof_vma *vmas;
 	struct wprof_region *hot;
-	struct wprof_run *runs;
-	size_t n_vmas, n_hot, n_runs;
+	struct wprof_run *runs, *unmeasured;
+	size_t n_vmas, n_hot, n_runs, n_unmeasured;
 	/* TRACE_END */
 	struct trace_end end;
 };

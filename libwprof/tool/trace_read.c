@@ -27,7 +27,7 @@ struct trace_reader {
 	uint64_t line; /* number of the one in buf */
 	json_t *header_json, *json;
 	struct trace_header header;
-	void *vmas, *hot, *runs; /* of the current line */
+	void *vmas, *hot, *runs, *unmeasured; /* of the current line */
 	char why[240];
 };
 
@@ -274,22 +274,40 @@ static bool read_run(const struct trace_reader *r, const json_t *pair, uint64_t 
 	       run->start <= UINT64_MAX - bytes;
 }
 
+static int read_list(struct trace_reader *r, const char *name, const json_t *list,
+		     struct wprof_run *runs)
+{
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		if (!read_run(r, json_array_get(list, i), last, &runs[i]))
+			return damaged(r, "entry %zu of %s is no run of pages", i, name);
+		last = runs[i].start + runs[i].n_pages * r->header.page_bytes;
+	}
+	return 0;
+}
+
 static int read_runs(struct trace_reader *r, struct trace_line *line)
 {
 	const json_t *list = json_object_get(r->json, "runs");
-	uint64_t last = 0;
+	/* a field that came later, and is only there where there are some */
+	const json_t *unmeasured = json_object_get(r->json, "unmeasured_runs");
 
-	line->n_runs = json_array_size(list);
 	free(r->runs);
+	free(r->unmeasured);
+	line->n_runs = json_array_size(list);
+	line->n_unmeasured = json_array_size(unmeasured);
 	r->runs = line->runs = calloc(line->n_runs + 1, sizeof(*line->runs));
-	if (!r->runs)
+	r->unmeasured = line->unmeasured =
+		calloc(line->n_unmeasured + 1, sizeof(*line->unmeasured));
+	if (!r->runs || !r->unmeasured)
 		return damaged(r, "%s", strerror(ENOMEM));
-	for (size_t i = 0; i < line->n_runs; i++) {
-		if (!read_run(r, json_array_get(list, i), last, &line->runs[i]))
-			return damaged(r, "entry %zu of runs is no run of pages", i);
-		last = line->runs[i].start + line->runs[i].n_pages * r->header.page_bytes;
-	}
-	return json_is_array(list) ? 0 : damaged(r, "no runs");
+	if (!json_is_array(list) || (unmeasured && !json_is_array(unmeasured)))
+		return damaged(r, "no runs");
+	return read_list(r, "runs", list, line->runs) ||
+			       read_list(r, "unmeasured_runs", unmeasured, line->unmeasured)
+		       ? -1
+		       : 0;
 }
 
 static int read_interval(struct trace_reader *r, struct trace_line *line)
@@ -408,6 +426,7 @@ void trace_close(struct trace_reader *r)
 	free(r->vmas);
 	free(r->hot);
 	free(r->runs);
+	free(r->unmeasured);
 	free(r->buf);
 	free(r);
 }

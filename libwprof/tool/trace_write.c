@@ -178,6 +178,8 @@ bool trace_put_interval(FILE *f, pid_t pid, uint64_t base_ns, const struct wprof
 	fwrite(text, 1, strlen(text) - 1, f); /* without its last brace */
 	free(text);
 	put_runs(f, "runs", iv->runs, iv->n_runs);
+	if (iv->n_unmeasured)
+		put_runs(f, "unmeasured_runs", iv->unmeasured, iv->n_unmeasured);
 	if (soft_dirty)
 		put_runs(f, "soft_dirty_runs", iv->soft_dirty_runs, iv->n_soft_dirty_runs);
 	fputs("}\n", f);
