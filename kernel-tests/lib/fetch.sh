@@ -83,7 +83,7 @@ make_built()
 	apt_download "$1" "$3" "$2"
 	unpack "$3"
 	mkdir "$3/src"
-	tar -xf "$3/x/usr/src/$2.tar.xz" -C "$3/src" --strip-components=1 ||
+	source_unpack "$3/x/usr/src/$2.tar.xz" "$3/src" ||
 		die "unpacking $2 failed: $(room)"
 	build_kernel "$3/src" "$5" "$4"
 	: > "$4/modules.cpio"
