@@ -108,16 +108,19 @@ clean:
 help:
 	@sed -n 's/^## //p' scripts/targets
 
-# what is not built: the agent's contract with all that it imports, and its unit
+# what is not built: the agent's contract with all that it imports, and what is
+# in deploy/: units, their drop-ins, the pod
 install-data:
 	for p in $$(cd libctx/proto && find opentelemetry -name '*.proto'); do \
 		$(INSTALL) -D -m 644 libctx/proto/$$p $(DESTDIR)$(DATADIR)/$$p || exit 1; \
 	done
 	$(INSTALL) -D -m 644 agent/proto/agent.proto $(DESTDIR)$(DATADIR)/agent.proto
-	$(INSTALL) -d $(DESTDIR)$(UNITDIR)
-	sed 's|^ExecStart=.*/wprof-agent|ExecStart=$(SBINDIR)/wprof-agent|' deploy/wprof-agent.service \
-		> $(DESTDIR)$(UNITDIR)/wprof-agent.service
-	chmod 644 $(DESTDIR)$(UNITDIR)/wprof-agent.service
+	for f in deploy/*; do \
+		case $$f in *.service | *.socket) d=$(DESTDIR)$(UNITDIR) ;; \
+		*) d=$(DESTDIR)$(DATADIR) ;; esac; \
+		$(INSTALL) -d $$d && sed 's|/usr/local/sbin/|$(SBINDIR)/|' $$f > $$d/$${f##*/} && \
+		chmod 644 $$d/$${f##*/} || exit 1; \
+	done
 
 install: all install-data
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(SBINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) \

@@ -43,7 +43,8 @@ def check_promises(pod):
     volumes = {v["name"] for v in spec["volumes"]}
     assert pod["apiVersion"] == "v1" and pod["kind"] == "Pod"
     assert spec["shareProcessNamespace"]
-    assert security["capabilities"] == {"drop": ["ALL"], "add": ["SYS_PTRACE"]}
+    assert security["capabilities"] == {
+        "drop": ["ALL"], "add": ["SYS_PTRACE", "DAC_READ_SEARCH"]}
     assert security["readOnlyRootFilesystem"] and not security["allowPrivilegeEscalation"]
     for container in spec["containers"]:
         for mount in container.get("volumeMounts", []):

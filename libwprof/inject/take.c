@@ -66,7 +66,7 @@ static int take_seccomp(pid_t pid, const struct thread *thread, struct wprof_why
 	const char *kind =
 		thread->seccomp == 1 ? "is in seccomp's strict mode" : "has a seccomp filter";
 	const char *cure =
-		take_filtered() ? "this process has a filter itself; run from outside its container"
+		take_filtered() ? "this process has a filter itself; run it outside of its container or unit"
 				: "suspending it takes CAP_SYS_ADMIN (run as root on the host) and "
 				  "a kernel with "
 				  "CONFIG_CHECKPOINT_RESTORE";
