@@ -112,6 +112,8 @@ static void volume_add(const struct wprof_interval *iv)
 	volume.dirty_pages += iv->written_pages;
 	volume.dirty_bytes += iv->written_pages * iv->page_bytes;
 	volume.estimated |= iv->estimated;
+	for (size_t i = 0; i < iv->n_vmas; i++)
+		volume.populated_bytes += iv->vmas[i].populated_pages * iv->page_bytes;
 	/* what the first one, begun and ended at once, met is no rate */
 	if (iv->length_ns >= RATE_MIN_NS) {
 		volume.pages_per_s += (double)iv->written_pages / s;
@@ -121,7 +123,7 @@ static void volume_add(const struct wprof_interval *iv)
 
 static void volume_take(uint64_t began_ns)
 {
-	volume.dirty_pages = volume.dirty_bytes = 0;
+	volume.dirty_pages = volume.dirty_bytes = volume.populated_bytes = 0;
 	volume.pages_per_s = volume.bytes_per_s = 0;
 	volume.estimated = false;
 	for (size_t i = 0; i < members.n; i++)

@@ -26,6 +26,7 @@ struct volume {
 	uint64_t total_bytes; /* since the profiling began */
 	double total_s;	      /* how long that is */
 	uint64_t since_dump_bytes;
+	uint64_t populated_bytes; /* tracked memory that there is: what a first dump has */
 	int64_t at_unix_ms;
 	bool estimated;
 };

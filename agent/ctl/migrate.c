@@ -119,17 +119,21 @@ static void learn(struct stop_dirty *d)
 	ask_volume_response *v;
 	ask_hot_response *h;
 	struct call_error e;
-	double hot = 0;
+	double hot = 0, size, hot_size = 0;
 
 	*d = (struct stop_dirty){ 0 };
 	v = ask_volume(&e);
 	h = v ? ask_hot(&e) : NULL;
 	if (h) {
-		for (size_t i = 0; i < h->n_regions; i++)
-			hot += (double)(h->regions[i]->end_addr - h->regions[i]->start_addr) *
-			       h->regions[i]->written_ratio;
-		*d = (struct stop_dirty){ true, (uint64_t)v->bytes_since_last_dump,
-					  (uint64_t)v->dirty_bytes, (uint64_t)hot };
+		for (size_t i = 0; i < h->n_regions; i++) {
+			size = (double)(h->regions[i]->end_addr - h->regions[i]->start_addr);
+			hot_size += size;
+			hot += size * h->regions[i]->written_ratio;
+		}
+		*d = (struct stop_dirty){
+			true,	       (uint64_t)v->bytes_since_last_dump, (uint64_t)v->dirty_bytes,
+			(uint64_t)hot, (uint64_t)v->populated_bytes,	   (uint64_t)hot_size
+		};
 		protobuf_c_message_free_unpacked(&h->base, NULL);
 	}
 	if (v)
@@ -483,6 +487,7 @@ int run_migrate(const struct ctl *ctl)
 		return CLI_FAILED;
 	}
 	m->ctl = ctl;
+	m->withholds = true; /* an agent does, unless it was told otherwise */
 	/* rather now than after the first dump */
 	if (ctl->to && !send_check(ctl->to, m->why, sizeof(m->why)))
 		rc = CLI_FAILED;

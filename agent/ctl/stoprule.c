@@ -19,7 +19,8 @@
  * and no dump is larger than the first, of all the memory. A pre-dump that
  * withholds leaves hot memory out; a final one has what is withheld besides, of
  * which hot memory is a part. Without a profile the next dump is expected to be
- * as the last.
+ * as the last. A first dump has all the memory there is; how long it takes
+ * nobody can say.
  *
  * Time: a line through the dumps so far (least squares), for a dump of nothing
  * takes some time too.
@@ -72,6 +73,13 @@ static uint64_t next_bytes(const struct stop_step *steps, size_t n, const struct
 	return bytes < largest(steps, n) ? bytes : largest(steps, n);
 }
 
+static uint64_t first_bytes(const struct stop_dirty *d, bool final, bool withholds)
+{
+	if (final || !withholds)
+		return d->all_bytes;
+	return d->all_bytes > d->hot_size_bytes ? d->all_bytes - d->hot_size_bytes : 0;
+}
+
 static double next_ms(const struct stop_step *steps, size_t n, uint64_t bytes)
 {
 	double x = 0, y = 0, xx = 0, xy = 0, slope, ms;
@@ -99,8 +107,11 @@ struct stop_forecast stop_forecast(const struct stop_step *steps, size_t n,
 {
 	struct stop_forecast f = { 0 };
 
-	if (!n) /* how much memory there is nobody has said */
+	if (!n) {
+		f.has_bytes = dirty->known && dirty->all_bytes;
+		f.bytes = first_bytes(dirty, final, withholds);
 		return f;
+	}
 	f.bytes = next_bytes(steps, n, dirty, final, withholds);
 	f.ms = next_ms(steps, n, f.bytes);
 	f.has_bytes = f.has_ms = true;

@@ -27,6 +27,8 @@ struct stop_dirty {
 	uint64_t since_dump_bytes;    /* what is written in every interval counts in each */
 	uint64_t last_interval_bytes; /* of pages written in the last one */
 	uint64_t hot_bytes;	      /* of those, in hot memory */
+	uint64_t all_bytes;	      /* memory there is */
+	uint64_t hot_size_bytes;      /* of it, hot */
 };
 
 /** struct stop_forecast - a dump to be made */

@@ -48,7 +48,7 @@ resume()
 {
 	sed -n 's/.*go on with: //p' err > command
 	grep -q 'wprof-ctl migrate .*--resume' command || atf_fail "no command in: $(cat err)"
-	sh ./command > out 2> err || atf_fail "$(cat command err)"
+	sh ./command > out 2> err || { cat command err; atf_fail 'it did not go on'; }
 }
 
 # arrived ID...: those dumps are at the destination as they were shipped, no other file is
@@ -61,7 +61,7 @@ arrived()
 	done
 	(cd there && find . -mindepth 1 -maxdepth 2 | sort) > found
 	for id in "$@"; do echo "./$id"; echo "./$id/ship"; done | sort > wanted
-	cmp found wanted || atf_fail "$(diff wanted found)"
+	cmp found wanted || { diff wanted found; atf_fail 'other files arrived'; }
 }
 
 no_final() { [ ! -e images/m-final ] || atf_fail 'a final dump was made'; alive || atf_fail 'the process is gone'; }
@@ -116,12 +116,12 @@ whole()
 	setup
 	printf '%s\n' 100 40 20 19 18 > pages
 	atf_check -o save:out wprof-ctl migrate --connect $address --to there/ --name m
-	grep -q 'the dirty volume no longer shrinks: the final dump' out || atf_fail "$(cat out)"
-	grep -q 'criu restore -D there/m-final/ship ' out || atf_fail "$(cat out)"
+	grep -q 'the dirty volume no longer shrinks: the final dump' out || { cat out; atf_fail 'another outcome'; }
+	grep -q 'criu restore -D there/m-final/ship ' out || { cat out; atf_fail 'another outcome'; }
 	arrived m-1 m-2 m-3 m-4 m-final
 	! alive || atf_fail 'no final dump'
-	[ $(grep -c '^pre-dump' criu.args) = 4 ] || atf_fail "$(cat criu.args)"
-	tail -n 1 criu.args | grep -q '^dump.* --prev-images-dir ../../m-4/full' || atf_fail "$(cat criu.args)"
+	[ $(grep -c '^pre-dump' criu.args) = 4 ] || { cat criu.args; atf_fail 'another outcome'; }
+	tail -n 1 criu.args | grep -q '^dump.* --prev-images-dir ../../m-4/full' || { cat criu.args; atf_fail 'another outcome'; }
 	agent_stop
 }
 
@@ -143,7 +143,7 @@ json()
 		.[1].predicted_bytes == null and .[3].predicted_bytes == .[2].bytes_written and
 		.[1].sent_bytes > 409600 and .[3].sent_bytes < 409600 and .[1].hot_mode == "withhold" and
 		.[4].host == "" and .[4].restore[0:4] == ["criu", "restore", "-D", "here/a b/m-final/ship"]' \
-		out > /dev/null || atf_fail "$(cat out)"
+		out > /dev/null || { cat out; atf_fail 'another outcome'; }
 	agent_stop
 }
 
@@ -153,16 +153,16 @@ limits()
 	setup
 	printf '%s\n' 100 1 > pages
 	atf_check -o save:out wprof-ctl migrate --connect $address --name n --enough 1M --leave-running
-	grep -q 'expected to be small enough: the final dump' out || atf_fail "$(cat out)"
-	grep -q "criu restore -D $PWD/images/n-final/ship" out || atf_fail "$(cat out)"
-	[ $(wc -l < criu.args) = 2 ] || atf_fail "$(cat criu.args)"
-	tail -n 1 criu.args | grep -q ' --leave-running' || atf_fail "$(cat criu.args)"
+	grep -q 'expected to be small enough: the final dump' out || { cat out; atf_fail 'another outcome'; }
+	grep -q "criu restore -D $PWD/images/n-final/ship" out || { cat out; atf_fail 'another outcome'; }
+	[ $(wc -l < criu.args) = 2 ] || { cat criu.args; atf_fail 'another outcome'; }
+	tail -n 1 criu.args | grep -q ' --leave-running' || { cat criu.args; atf_fail 'another outcome'; }
 	atf_check -o save:out wprof-ctl migrate --connect $address --name o --downtime 60000 --leave-running
-	grep -q 'expected to be short enough: the final dump' out || atf_fail "$(cat out)"
+	grep -q 'expected to be short enough: the final dump' out || { cat out; atf_fail 'another outcome'; }
 	alive || atf_fail 'it was not left running'
 	rm criu.args
 	migrate --name m --max-pre-dumps 0 || atf_fail 'not migrated'
-	[ $(wc -l < criu.args) = 1 ] || atf_fail "$(cat criu.args)"
+	[ $(wc -l < criu.args) = 1 ] || { cat criu.args; atf_fail 'another outcome'; }
 	arrived m-final
 	agent_stop
 }
@@ -178,7 +178,7 @@ remote()
 	printf '%s\n' 100 3 > pages
 	atf_check -o save:out wprof-ctl migrate --connect $address --to far:srv --name m --max-pre-dumps 1
 	[ "$(sort -u hosts)" = far ] || atf_fail "$(cat hosts)"
-	grep -A 1 '^restore on far:' out | grep -q 'criu restore -D srv/m-final/ship' || atf_fail "$(cat out)"
+	grep -A 1 '^restore on far:' out | grep -q 'criu restore -D srv/m-final/ship' || { cat out; atf_fail 'another outcome'; }
 	mv home/srv there
 	arrived m-1 m-final
 	agent_stop
@@ -190,10 +190,12 @@ profiled()
 	standin
 	memwrite_start
 	agent_begin
-	atf_check -o save:out wprof-ctl migrate --connect $address --name m --interval 20 --leave-running \
+	atf_check -o save:out wprof-ctl migrate --connect $address --name m --interval 100 --leave-running \
 		--json $target
-	jq -se '.[1].dump_id == "m-1" and .[2].predicted_bytes != null' out > /dev/null || atf_fail "$(cat out)"
-	ctl hot --json | jq -e '.regions != []' > /dev/null || atf_fail 'nothing is hot'
+	jq -se '.[1].dump_id == "m-1" and .[1].predicted_ms == null and .[2].predicted_bytes != null and
+		.[1].predicted_bytes != null' out > /dev/null || { cat out; atf_fail 'other lines'; }
+	hot() { ctl hot --json | jq -e '.regions != []'; }
+	await hot
 	atf_check -s exit:1 -e match:'profiling cannot begin: .*; nothing was dumped' \
 		wprof-ctl migrate --connect $address $target
 	agent_stop
@@ -211,7 +213,7 @@ rsync_missing()
 		env PATH="$PWD/bin" wprof-ctl migrate --connect $address --to there
 	atf_check -s exit:1 -e match:'rsync to no/where ended with .*No such file' \
 		wprof-ctl migrate --connect $address --to no/where
-	[ ! -e criu.args ] || atf_fail "$(cat criu.args)"
+	[ ! -e criu.args ] || { cat criu.args; atf_fail 'another outcome'; }
 	agent_stop
 }
 
@@ -225,7 +227,7 @@ rsync_fails()
 	no_final
 	resume
 	arrived m-1 m-2 m-3 m-4 m-final
-	tail -n 1 criu.args | grep -q -- '--prev-images-dir ../../m-4/full' || atf_fail "$(cat criu.args)"
+	tail -n 1 criu.args | grep -q -- '--prev-images-dir ../../m-4/full' || { cat criu.args; atf_fail 'another outcome'; }
 	agent_stop
 }
 
@@ -263,7 +265,7 @@ final_not_sent()
 	! alive || atf_fail 'no final dump'
 	agent_stop
 	resume
-	grep -q "criu restore -D $PWD/there/m-final/ship" out || atf_fail "$(cat out)"
+	grep -q "criu restore -D $PWD/there/m-final/ship" out || { cat out; atf_fail 'another outcome'; }
 	arrived m-1 m-final
 }
 
@@ -311,7 +313,7 @@ criu_fails()
 	no_final
 	rm fail
 	resume
-	grep -q 'not the last dump.*; without a parent, then' out || atf_fail "$(cat out)"
+	grep -q 'not the last dump.*; without a parent, then' out || { cat out; atf_fail 'another outcome'; }
 	rm -r there/m-1 # what is left of the old chain
 	arrived m-2 m-3 m-final
 	! grep -q 'm-1' there/m-2/ship/withheld.wprof || atf_fail 'it refers to the old chain'
@@ -389,12 +391,45 @@ unfinished()
 	agent_stop
 }
 
+case_of agent_killed_in_final 'A final dump that CRIU ends after its agent was killed is taken up by the named command'
+agent_killed_in_final()
+{
+	setup
+	printf '%s\n' 100 3 > pages
+	mkfifo hold-final
+	cat > at.dump <<- 'END'
+		: > held
+		read -r line < hold-final
+		printf '\100\131\20\125\6\63\11\127\0\0\0\0' > "$d/stats-dump"
+	END
+	start migrate wprof-ctl migrate --connect $address --to "$PWD/there" --name m --max-pre-dumps 1
+	migrating=$pid
+	await test -e held
+	kill -KILL $agent
+	wait $agent
+	! wait $migrating || atf_fail 'it ended well'
+	mv migrate.err err
+	grep -q 'no agent answers at .*; the final dump was asked for; go on with' err || atf_fail "$(cat err)"
+	agent_begin
+	# CRIU still runs: no harm is done meanwhile
+	sed -n 's/.*go on with: //p' err > command
+	atf_check -s exit:1 -o ignore -e match:'another dump into .* is being made' sh ./command
+	echo > hold-final
+	gone() { ! alive; }
+	await gone
+	taken() { sh ./command > out 2> err; }
+	await taken
+	grep -q "criu restore -D $PWD/there/m-final/ship" out || { cat out; atf_fail 'another outcome'; }
+	arrived m-1 m-final
+	agent_stop
+}
+
 case_of lost 'A process that was lost in the final dump is named as such'
 lost()
 {
 	setup
 	printf '%s\n' 100 3 > pages
-	echo 'kill -KILL $t; exit 1' > at.dump
+	echo 'kill -KILL $t; while grep -qs "^State:.[^Z]" /proc/$t/status; do sleep 0.01; done; exit 1' > at.dump
 	fails "dump m-final failed: .*the process is gone, what was written is in .*m-final.lost" \
 		--name m --max-pre-dumps 1
 	sed -n 's/.*go on with: //p' err > command

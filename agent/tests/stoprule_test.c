@@ -91,12 +91,22 @@ CASE(volume__counts_what_is_withheld, "What is withheld is a part of the volume"
 	ATF_CHECK_EQ(stop_decide(&usual, steps, 3, &final), STOP_STEADY);
 }
 
-CASE(forecast__nothing_known, "Nothing is foretold of a first dump")
+CASE(forecast__first, "A first dump has all memory, and no time is foretold for it")
 {
-	struct stop_dirty dirty = { true, 5u * MIB, MIB, MIB };
+	struct stop_dirty dirty = { true, 5u * MIB, MIB, MIB, 0, 0 };
 	struct stop_forecast f = stop_forecast(NULL, 0, &dirty, false, true);
 
 	ATF_CHECK(!f.has_bytes && !f.has_ms);
+	dirty.all_bytes = 90u * MIB;
+	dirty.hot_size_bytes = 20u * MIB;
+	f = stop_forecast(NULL, 0, &dirty, false, true);
+	ATF_CHECK(f.has_bytes && !f.has_ms);
+	ATF_CHECK_EQ(f.bytes / MIB, 70);
+	ATF_CHECK_EQ(stop_forecast(NULL, 0, &dirty, false, false).bytes / MIB, 90);
+	ATF_CHECK_EQ(stop_forecast(NULL, 0, &dirty, true, true).bytes / MIB, 90);
+	/* regions may be sparse */
+	dirty.hot_size_bytes = 100u * MIB;
+	ATF_CHECK_EQ(stop_forecast(NULL, 0, &dirty, false, true).bytes, 0);
 }
 
 CASE(forecast__unprofiled_is_as_the_last,
@@ -114,7 +124,7 @@ CASE(forecast__hot_memory_counts_once,
      "Memory written in every interval is dumped once, and withheld by a pre-dump")
 {
 	struct stop_step steps[] = { { 90u * MIB, 10u * MIB, 900 } };
-	struct stop_dirty dirty = { true, 60u * MIB, 15u * MIB, 10u * MIB };
+	struct stop_dirty dirty = { true, 60u * MIB, 15u * MIB, 10u * MIB, 0, 0 };
 
 	ATF_CHECK_EQ(stop_forecast(steps, 1, &dirty, false, true).bytes / MIB, 20);
 	ATF_CHECK_EQ(stop_forecast(steps, 1, &dirty, false, false).bytes / MIB, 30);
@@ -127,14 +137,14 @@ CASE(forecast__hot_memory_counts_once,
 CASE(forecast__no_more_than_all_memory, "No dump is foretold to be larger than the first")
 {
 	struct stop_step steps[] = { { 16u * MIB, 0, 100 }, { 8u * MIB, 0, 60 } };
-	struct stop_dirty dirty = { true, 900u * MIB, 16u * MIB, 0 };
+	struct stop_dirty dirty = { true, 900u * MIB, 16u * MIB, 0, 0, 0 };
 
 	ATF_CHECK_EQ(stop_forecast(steps, 2, &dirty, false, false).bytes, 16u * MIB);
 	/* nothing written in the last interval, hot from before */
-	dirty = (struct stop_dirty){ true, 3u * MIB, 0, 0 };
+	dirty = (struct stop_dirty){ true, 3u * MIB, 0, 0, 0, 0 };
 	ATF_CHECK_EQ(stop_forecast(steps, 2, &dirty, false, false).bytes, 3u * MIB);
 	/* sampled memory may be overestimated */
-	dirty = (struct stop_dirty){ true, 3u * MIB, 1u * MIB, 2u * MIB };
+	dirty = (struct stop_dirty){ true, 3u * MIB, 1u * MIB, 2u * MIB, 0, 0 };
 	ATF_CHECK_EQ(stop_forecast(steps, 2, &dirty, false, true).bytes, 0);
 }
 
@@ -168,7 +178,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, max__ends);
 	ATF_TP_ADD_TC(tp, goals__end_early);
 	ATF_TP_ADD_TC(tp, volume__counts_what_is_withheld);
-	ATF_TP_ADD_TC(tp, forecast__nothing_known);
+	ATF_TP_ADD_TC(tp, forecast__first);
 	ATF_TP_ADD_TC(tp, forecast__unprofiled_is_as_the_last);
 	ATF_TP_ADD_TC(tp, forecast__hot_memory_counts_once);
 	ATF_TP_ADD_TC(tp, forecast__no_more_than_all_memory);
