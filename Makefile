@@ -82,6 +82,12 @@ demo-agent:
 	@$(MAKE) --no-print-directory $(jobs) all
 	@./scripts/demo-agent $B
 
+# in a guest, whatever this machine is: a real CRIU with a real kernel
+demo-migration:
+	@./scripts/need build demo demo-migration kernels
+	@$(MAKE) --no-print-directory $(jobs) all
+	@./scripts/demo-migration $B
+
 check:
 	@./scripts/need build check $(if $(T)$(filter none,$(K)),,kernels)
 	@$(MAKE) --no-print-directory $(jobs) all-tests
@@ -145,7 +151,7 @@ install: all install-data
 		[ ! -e "$$c" ] || $(INSTALL) -D -m 644 "$$c" $(DESTDIR)$(COMPDIR)/$${c##*/} || exit 1; \
 	done
 
-.PHONY: all all-tests demo demo-agent check lint asan tsan clean help install install-data FORCE
+.PHONY: all all-tests demo demo-agent demo-migration check lint asan tsan clean help install install-data FORCE
 FORCE:
 .DELETE_ON_ERROR:
 .SECONDARY:
