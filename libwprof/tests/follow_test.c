@@ -538,6 +538,33 @@ KID_CASE(second__refused_where_some_memory_is_free,
 	}
 }
 
+/*
+ * As after a restore whose pages are still with a server: here with one that never
+ * answers, so that who touches such a page waits for ever.
+ */
+KID_CASE(lazy__pages_are_not_awaited,
+	 "A target whose pages a lazy-pages server still holds is profiled around them")
+{
+	long p = 0x60000000, fd;
+	struct wprof_why why;
+
+	place(k, p, 48);
+	fd = kid_order(k, KID_UFFD, 0, p, PAGES(32));
+	ATF_REQUIRE_MSG(fd >= 0, "%s", strerror((int)-fd));
+	ATF_REQUIRE_EQ_MSG(0, wprof_open(k->pid, NULL, &k->w, &why), "%s", why.text);
+	for (int i = 0; i < 3; i++) {
+		kid_write(k, p + PAGES(32), 16);
+		SHOWS(16, k, p, 48);
+		ATF_CHECK_EQ(32 * PAGE, k->iv->untracked_busy_bytes);
+	}
+	ATF_REQUIRE_EQ(0, wprof_pause(k->w));
+	ATF_REQUIRE_EQ(0, wprof_resume(k->w));
+	DOES(k, close, fd);
+	kid_sample(k);
+	kid_write(k, p, 48);
+	SHOWS(48, k, p, 48);
+}
+
 static void *stack_thread(void *arg)
 {
 	char c;
@@ -688,6 +715,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, busy__skipped_and_told);
 	ATF_TP_ADD_TC(tp, pause__heat_is_kept);
 	ATF_TP_ADD_TC(tp, second__refused_where_some_memory_is_free);
+	ATF_TP_ADD_TC(tp, lazy__pages_are_not_awaited);
 	ATF_TP_ADD_TC(tp, shared__counted_untracked);
 	ATF_TP_ADD_TC(tp, untouched__never_armed);
 	ATF_TP_ADD_TC(tp, read__is_no_write);

@@ -191,6 +191,23 @@ ATF_TC_BODY(withhold__refuses_a_second_run, tc)
 	ATF_REQUIRE(access("s.partial", F_OK));
 }
 
+ATF_TC(complete__refuses_lazy_pages);
+ATF_TC_HEAD(complete__refuses_lazy_pages, tc)
+{
+	atf_tc_set_md_var(
+		tc, "descr",
+		"Pages that stayed with a lazy-pages server are in no file: said at once");
+}
+ATF_TC_BODY(complete__refuses_lazy_pages, tc)
+{
+	struct wprof_why why;
+
+	simple_level("1", NULL, KIT_LAZY, 1);
+	REQUIRE_REFUSED(complete("1", "s", NULL, &why), -EBADMSG, WPROF_BAD_IMAGE,
+			"without --lazy-pages");
+	ATF_REQUIRE(access("s", F_OK));
+}
+
 ATF_TC(withhold__refuses_another_chain);
 ATF_TC_HEAD(withhold__refuses_another_chain, tc)
 {
@@ -725,6 +742,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, withhold__refuses_options);
 	ATF_TP_ADD_TC(tp, withhold__refuses_what_is_in_the_way);
 	ATF_TP_ADD_TC(tp, withhold__refuses_a_second_run);
+	ATF_TP_ADD_TC(tp, complete__refuses_lazy_pages);
 	ATF_TP_ADD_TC(tp, withhold__refuses_another_chain);
 	ATF_TP_ADD_TC(tp, withhold__refuses_a_shipped_level);
 	ATF_TP_ADD_TC(tp, withhold__refuses_auto_dedup);
