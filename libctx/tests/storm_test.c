@@ -238,7 +238,7 @@ TEST_CASE(storm__freed,
 
 	ATF_REQUIRE_EQ(1, write(s.order, "\1", 1));
 	/* a new reader each time: it takes the header by a call of its own */
-	for (unsigned int i = 0; i < 50000; i++) {
+	for (unsigned int i = 0; i < 10000 || (i < 100000 && !(n_read && n_busy)); i++) {
 		int rc = pctx_read(s.pid, &opts, &c);
 		int64_t number;
 

@@ -417,7 +417,7 @@ static void race_run(const atf_tc_t *tc, enum track_way way)
 	static uint64_t before[RACE_PAGES], now[RACE_PAGES];
 	static bool hits[2][RACE_PAGES];
 	const time_t patience_s = soak(tc) ? 1200 : 15;
-	int n = length(tc, 2000, 200, 200000), done = 0;
+	int n = length(tc, 2000, 60, 200000), done = 0;
 	unsigned long checked = 0;
 	time_t begun = time(NULL);
 	struct race *r;

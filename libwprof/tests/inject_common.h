@@ -35,6 +35,12 @@
 	}                                                      \
 	ATF_TC_BODY(name, tc)
 
+/* An emulated processor, that of the kernel tests, takes its time for each round. */
+static inline int rounds_of(const atf_tc_t *tc, int usual, int emulated)
+{
+	return *atf_tc_get_config_var_wd(tc, "kernel", "") ? emulated : usual;
+}
+
 /** struct shared - what a target and its test tell each other */
 struct shared {
 	atomic_int ready;	 /* the target is where it should be */

@@ -163,7 +163,7 @@ static void send_traps(const struct target *t)
 		CHILD_REQUIRE(!kill(t->pid, SIGTRAP));
 		atomic_store(&t->shared->counts[2], n);
 		while (atomic_load(&t->shared->counts[0]) < n)
-			;
+			sched_yield();
 	}
 	_exit(0);
 }
@@ -171,6 +171,7 @@ static void send_traps(const struct target *t)
 INJECT_CASE(trap__own, "SIGTRAPs sent to a target while it is stepped arrive, each once")
 {
 	struct target t = target_start(body_trap_handled);
+	int rounds = rounds_of(tc, 200, 50);
 	pid_t sender;
 
 	target_wait(&t, 1);
@@ -178,7 +179,7 @@ INJECT_CASE(trap__own, "SIGTRAPs sent to a target while it is stepped arrive, ea
 	ATF_REQUIRE(sender >= 0);
 	if (!sender)
 		send_traps(&t);
-	for (int i = 0; i < 200; i++)
+	for (int i = 0; i < rounds; i++)
 		inject_ok(&t);
 	atomic_store(&t.shared->counts[1], 1);
 	ATF_REQUIRE_EQ(sender, waitpid(sender, NULL, 0));
@@ -295,10 +296,11 @@ INJECT_CASE(parent__sees_nothing, "The parent of a target gets no SIGCHLD and no
 {
 	struct target t = target_start(body_parent);
 	struct target child = t;
+	int rounds = rounds_of(tc, 50, 15);
 
 	target_wait(&t, 1);
 	child.pid = (pid_t)atomic_load(&t.shared->counts[2]);
-	for (int i = 0; i < 50; i++)
+	for (int i = 0; i < rounds; i++)
 		inject_ok(&child);
 	target_finish(&t);
 }

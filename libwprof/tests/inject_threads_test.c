@@ -46,9 +46,10 @@ static void body_same_code(struct shared *shared)
 INJECT_CASE(threads__same_code, "Threads that run the vDSO and system calls all the time")
 {
 	struct target t = target_start(body_same_code);
+	int rounds = rounds_of(tc, 50, 15);
 
 	target_wait(&t, 1);
-	for (int i = 0; i < 50; i++)
+	for (int i = 0; i < rounds; i++)
 		inject_ok(&t);
 	for (int i = 0; i < 4; i++)
 		count_runs(&t.shared->counts[i]);
@@ -97,12 +98,6 @@ static void *ends_at_once(void *arg)
 {
 	atomic_fetch_add((atomic_long *)arg, 1);
 	return NULL;
-}
-
-/* An emulated processor, that of the kernel tests, takes its time for a fork or an exec. */
-static int rounds_of(const atf_tc_t *tc, int usual, int emulated)
-{
-	return *atf_tc_get_config_var_wd(tc, "kernel", "") ? emulated : usual;
 }
 
 static void body_come_and_go(struct shared *shared)
