@@ -38,6 +38,11 @@ void dumper_open(const char *criu, const char *images, enum dump_mode mode)
 	hot_mode = mode;
 }
 
+const char *dumper_mode(void)
+{
+	return images_dir ? dump_mode_name(hot_mode) : "";
+}
+
 /* ---- one at a time ------------------------------------------------------------------ */
 
 static bool busy_take(const char *id, char *why, size_t room)

@@ -18,6 +18,9 @@ struct dump_request {
  * @images: NULL: no dumps are taken */
 void dumper_open(const char *criu, const char *images, enum dump_mode mode);
 
+/** dumper_mode() - the name of the mode that dumps will have; "": none are taken */
+const char *dumper_mode(void);
+
 /** dumper_run() - a job's function: take the dump, answer, free the job */
 void dumper_run(struct job *job);
 

@@ -248,6 +248,7 @@ static void volume_message(const struct volume *v, volume_response *out)
 	out->avg_dirty_rate = v->total_s > 0 ? (double)v->total_bytes / v->total_s : 0;
 	out->bytes_since_last_dump = (int64_t)v->since_dump_bytes;
 	out->populated_bytes = (int64_t)v->populated_bytes;
+	out->hot_mode = (char *)dumper_mode();
 	out->timestamp_ms = v->at_unix_ms;
 	out->estimated = v->estimated;
 }

@@ -135,16 +135,16 @@ static int run_hot(const struct ctl *ctl)
 
 static json_t *volume_json(const volume_response *v)
 {
-	return json_pack("{s:I, s:I, s:I, s:f, s:f, s:I, s:f, s:I, s:b, s:I, s:I}", "timestamp_ms",
-			 (json_int_t)v->timestamp_ms, "dirty_pages", (json_int_t)v->dirty_pages,
-			 "dirty_bytes", (json_int_t)v->dirty_bytes, "dirty_rate_pages_per_sec",
-			 v->dirty_rate_pages_per_sec, "dirty_rate_bytes_per_sec",
-			 v->dirty_rate_bytes_per_sec, "cumulative_dirty_bytes",
-			 (json_int_t)v->cumulative_dirty_bytes, "avg_dirty_rate_bytes_per_sec",
-			 v->avg_dirty_rate, "bytes_since_last_dump",
+	return json_pack("{s:I, s:I, s:I, s:f, s:f, s:I, s:f, s:I, s:b, s:I, s:I, s:s}",
+			 "timestamp_ms", (json_int_t)v->timestamp_ms, "dirty_pages",
+			 (json_int_t)v->dirty_pages, "dirty_bytes", (json_int_t)v->dirty_bytes,
+			 "dirty_rate_pages_per_sec", v->dirty_rate_pages_per_sec,
+			 "dirty_rate_bytes_per_sec", v->dirty_rate_bytes_per_sec,
+			 "cumulative_dirty_bytes", (json_int_t)v->cumulative_dirty_bytes,
+			 "avg_dirty_rate_bytes_per_sec", v->avg_dirty_rate, "bytes_since_last_dump",
 			 (json_int_t)v->bytes_since_last_dump, "estimated", v->estimated,
 			 "skipped_samples", (json_int_t)v->skipped_samples, "populated_bytes",
-			 (json_int_t)v->populated_bytes);
+			 (json_int_t)v->populated_bytes, "hot_mode", v->hot_mode);
 }
 
 static json_t *with_header(json_t *document, const char *format)

@@ -54,11 +54,13 @@ struct migration {
 	char why[WHY_ROOM];
 };
 
-static atomic_bool interrupted;
+static atomic_bool interrupted, dumping;
 
 void migrate_stop(void)
 {
 	atomic_store(&interrupted, true);
+	if (atomic_load(&dumping))
+		cli_error("interrupted: the dump under way is waited for; again: it is not");
 	send_stop();
 }
 
@@ -114,7 +116,7 @@ static int stop_here(struct migration *m)
 
 /* ---- one dump ---------------------------------------------------------------------- */
 
-static void learn(struct stop_dirty *d)
+static void learn(struct migration *m, struct stop_dirty *d)
 {
 	ask_volume_response *v;
 	ask_hot_response *h;
@@ -136,15 +138,18 @@ static void learn(struct stop_dirty *d)
 		};
 		protobuf_c_message_free_unpacked(&h->base, NULL);
 	}
-	if (v)
+	if (v) {
+		if (!m->last[0]) /* later the dumps themselves say it */
+			m->withholds = strcmp(v->hot_mode, "off") != 0;
 		protobuf_c_message_free_unpacked(&v->base, NULL);
+	}
 }
 
-static void foretell(const struct migration *m, bool final, struct stop_forecast *f)
+static void foretell(struct migration *m, bool final, struct stop_forecast *f)
 {
 	struct stop_dirty dirty;
 
-	learn(&dirty);
+	learn(m, &dirty);
 	*f = stop_forecast(m->steps, m->n_steps, &dirty, final, m->withholds);
 }
 
@@ -205,7 +210,9 @@ static int make_dump(struct migration *m, struct step *s)
 	m->refused = false;
 	if (s->final)
 		m->how_far = FINAL_UNKNOWN;
+	atomic_store(&dumping, true);
 	a = ask_dump(&q, &e);
+	atomic_store(&dumping, false);
 	s->dump_ms = now_ms() - begun;
 	if (!a)
 		return ask_why(m->ctl, &e, m->why, sizeof(m->why));
@@ -487,7 +494,6 @@ int run_migrate(const struct ctl *ctl)
 		return CLI_FAILED;
 	}
 	m->ctl = ctl;
-	m->withholds = true; /* an agent does, unless it was told otherwise */
 	/* rather now than after the first dump */
 	if (ctl->to && !send_check(ctl->to, m->why, sizeof(m->why)))
 		rc = CLI_FAILED;

@@ -366,8 +366,8 @@ interrupted_dump()
 	start migrate wprof-ctl migrate --connect $address --to "$PWD/there" --name m
 	migrating=$pid
 	await test -e held
-	# the dump begins after the signals were taken
 	kill -INT $migrating
+	await grep -q 'interrupted: the dump under way is waited for' migrate.err
 	echo > hold
 	! wait $migrating || atf_fail 'it ended well'
 	grep -q 'interrupted; no final dump was made' migrate.err || atf_fail "$(cat migrate.err)"
