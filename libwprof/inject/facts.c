@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -331,6 +332,26 @@ int facts_threads(pid_t pid, struct thread *threads, size_t max)
 	closedir(dir);
 	qsort(threads, n, sizeof(*threads), thread_cmp);
 	return (int)n;
+}
+
+/* field 39 of stat is the processor, field 41 the policy */
+int facts_processor(pid_t pid, pid_t tid)
+{
+	int processor, policy;
+	const char *p;
+	char path[64];
+	char buf[1024];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	if (facts_slurp(path, buf, sizeof(buf)) < 0)
+		return -1;
+	p = strrchr(buf, ')');
+	for (int field = 2; p && field < 39; field++)
+		p = strchr(p + 1, ' ');
+	if (!p || sscanf(p, " %d %*u %d", &processor, &policy) != 2)
+		return -1;
+	return policy == SCHED_OTHER || policy == SCHED_BATCH || policy == SCHED_IDLE ? processor
+										      : -1;
 }
 
 /* where the kernel says it has mapped the vDSO; 0: nowhere */

@@ -65,6 +65,13 @@ int facts_denied(pid_t pid, pid_t tid, struct wprof_why *why);
 int facts_threads(pid_t pid, struct thread *threads, size_t max);
 
 /**
+ * facts_processor() - where a thread of an ordinary scheduling policy runs
+ *
+ * Return: the number of the processor; -1: none to wait beside.
+ */
+int facts_processor(pid_t pid, pid_t tid);
+
+/**
  * facts_insn() - an address in @tid's memory that holds arch_insn
  * @tid:	a thread that lives: a leader that has ended has no memory
  *

@@ -66,7 +66,8 @@ static int take_seccomp(pid_t pid, const struct thread *thread, struct wprof_why
 	const char *kind =
 		thread->seccomp == 1 ? "is in seccomp's strict mode" : "has a seccomp filter";
 	const char *cure =
-		take_filtered() ? "this process has a filter itself; run it outside of its container or unit"
+		take_filtered() ? "this process has a filter itself; run it outside of its "
+				  "container or unit"
 				: "suspending it takes CAP_SYS_ADMIN (run as root on the host) and "
 				  "a kernel with "
 				  "CONFIG_CHECKPOINT_RESTORE";
@@ -164,6 +165,7 @@ static int take_one_of(pid_t pid, const struct thread *threads, int n, uint64_t 
 		t->insn = insn;
 		t->suspend_seccomp = threads[i].seccomp != 0;
 		t->by_syscall = threads[i].trap_busy;
+		t->processor = threads[i].state == 'R' ? facts_processor(pid, t->tid) : -1;
 		t->pidfd = take_pidfd(pid, t->tid);
 		err = take_stop(t, deadline_ns, &tracer);
 		if (!err)

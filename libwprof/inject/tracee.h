@@ -19,6 +19,7 @@ struct tracee {
 	uint64_t insn; /* address of arch_insn in its memory */
 	bool suspend_seccomp;
 	bool by_syscall; /* stop at system calls: SIGTRAP is in use */
+	int processor;	 /* where it runs now; -1: it does not matter */
 	int pidfd;	 /* of it, opened before it is stopped; 0: none, or -errno */
 
 	bool foreign;		    /* not a thread of @pid */
