@@ -2,11 +2,14 @@
 # ...-criu of kernel-tests/boots). Each case is there for every CRIU; programs_test has
 # the other workloads.
 
+# seconds N: the time a case may take; `make soak` makes fifty times as many steps
+seconds() { if [ "$(atf_config_get soak false)" = true ]; then echo 3000; else echo "$1"; fi; }
+
 # case_of NAME VERSION TIMEOUT DESCRIPTION: a case whose body is the function NAME
 case_of()
 {
 	atf_test_case "$1__$2" cleanup
-	eval "$1__$2_head() { atf_set descr '$4'; atf_set timeout $3; atf_set require.user root; }
+	eval "$1__$2_head() { atf_set descr '$4'; atf_set timeout \$(seconds $3); atf_set require.user root; }
 		$1__$2_body() { . \"\$(atf_config_get top)/kernel-tests/inside/criu.sh\"; setup $2; $1 $2; }
 		$1__$2_cleanup() { . \"\$(atf_config_get top)/kernel-tests/inside/criu.sh\"; finish; }"
 	cases="${cases-} $1__$2"

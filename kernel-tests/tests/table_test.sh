@@ -72,9 +72,29 @@ boot__is_not_as_asked_body()
 	atf_check_equal 1 "$(as_asked facts | grep -c '^failed')"
 }
 
+atf_test_case boot__limit_of_the_command_line
+boot__limit_of_the_command_line_head()
+{
+	atf_set "descr" "A time limit on the command line, as of make soak, counts before a boot's own"
+}
+boot__limit_of_the_command_line_body()
+{
+	kt=$(atf_config_get top)/kernel-tests
+	set -eu
+	. "$kt/lib/all.sh"
+	eval "$(sed -n '/^boot_options()/,/^}/p' "$kt/check")"
+	own=$(table_line boots 6.12-criu | sed 's/.*--timeout \([0-9]*\).*/\1/')
+	boot_options 6.12-criu
+	atf_check_equal "$own" "$limit_s"
+	limit_given=$((own * 4))
+	boot_options 6.12-criu
+	atf_check_equal "$limit_given" "$limit_s"
+}
+
 atf_init_test_cases()
 {
 	atf_add_test_case table__is_in_the_document
 	atf_add_test_case boots__can_be
 	atf_add_test_case boot__is_not_as_asked
+	atf_add_test_case boot__limit_of_the_command_line
 }
