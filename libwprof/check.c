@@ -20,6 +20,7 @@
 
 #include "arch/arch.h"
 #include "profile.h"
+#include "rival.h"
 #include "why.h"
 
 #define CAP_SYS_PTRACE_BIT 19
@@ -347,6 +348,18 @@ static void check_attach(struct check *c, uint64_t address)
 			 : "this process may trace it");
 }
 
+/* Asked for what wprof_open() refuses; where the kernel has no scan, nobody can know. */
+static void check_rival(struct check *c, struct track *t)
+{
+	int tracked = rival_look(&t->scan, t->maps);
+
+	if (tracked == 1 && !rival_is_target(c->pid))
+		check_add(c, "target_unprofiled", 0, true,
+			  "another profiler tracks its memory: end that one first");
+	else if (tracked >= 0)
+		check_add(c, "target_unprofiled", 1, true, "no other profiler tracks its memory");
+}
+
 static void check_access(struct check *c)
 {
 	struct maps_entry e = { 0 };
@@ -354,9 +367,6 @@ static void check_access(struct check *c)
 	int rc = t ? track_open(t, c->pid) : -ENOMEM;
 	bool memory = !rc && maps_next(t->maps, &e) > 0;
 
-	if (!rc)
-		track_close(t);
-	free(t);
 	if (rc && rc != -ESRCH)
 		check_add(c, "target_access", 0, true,
 			  "may not look into process %d (%s): run as its user, as root, or with "
@@ -369,8 +379,13 @@ static void check_access(struct check *c)
 		check_add(c, "target_memory", memory, true,
 			  memory ? "it has memory of its own"
 				 : "no memory of its own: a kernel thread, or it has exited");
-	if (memory)
+	if (memory) {
 		check_attach(c, e.start);
+		check_rival(c, t);
+	}
+	if (!rc)
+		track_close(t);
+	free(t);
 }
 
 /* Injection suspends a filter; that the kernel can do it shows only when it does. */

@@ -245,7 +245,8 @@ WPROF_API void wprof_close(struct wprof *w);
  *
  * Return: 0, or -EINVAL; -ENOTCONN: it is paused, resume first; -ESRCH: the target
  * has exited, -ESTALE: it runs another program; in both cases it was told before,
- * close; -ENOMEM: the interval is lost in part, go on or close.
+ * close; -ENOMEM, or another errno of the system: the interval is lost in part, go
+ * on or close.
  */
 WPROF_API WPROF_CHECKED int wprof_sample(struct wprof *w, const struct wprof_interval **out);
 
@@ -285,7 +286,8 @@ WPROF_API WPROF_CHECKED int wprof_pause(struct wprof *w);
  * Spec: write profiler, 5.2.
  *
  * Return: 0, or -EINVAL; -ESRCH, -ESTALE: the target has ended; -EBUSY: another
- * profiler began meanwhile, stop that one; -EIO: arming had no effect; -ENOMEM.
+ * profiler began meanwhile, stop that one; -EIO: arming had no effect; -ENOMEM, or
+ * another errno of the system: call again, or close.
  */
 WPROF_API WPROF_CHECKED int wprof_resume(struct wprof *w);
 

@@ -192,6 +192,30 @@ KID_CASE(begin__spares_the_injection, "One that comes later is refused before a 
 	ATF_CHECK_MATCH("another profiler", why.text);
 }
 
+/* state of the fact, or -2 */
+static int unprofiled(pid_t pid)
+{
+	struct wprof_fact facts[64];
+	size_t n = 64;
+
+	ATF_REQUIRE_EQ(0, wprof_check(pid, facts, &n));
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(facts[i].name, "target_unprofiled"))
+			return facts[i].state;
+	return -2;
+}
+
+KID_CASE(check__tells, "Looking at a target that is being profiled says so, and disturbs nobody")
+{
+	map_parted(k);
+	ATF_CHECK_EQ(1, unprofiled(k->pid));
+	kid_profile(k, NULL);
+	ATF_CHECK_EQ(0, unprofiled(k->pid));
+	winner_has_all(k);
+	ATF_REQUIRE_EQ(0, wprof_pause(k->w));
+	ATF_CHECK_EQ(1, unprofiled(k->pid));
+}
+
 KID_CASE(resume__taken_meanwhile,
 	 "Resuming fails while another has the target, and works afterwards")
 {
@@ -251,6 +275,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, begin__one_of_two_with_injection);
 	ATF_TP_ADD_TC(tp, begin__mappings_change);
 	ATF_TP_ADD_TC(tp, begin__spares_the_injection);
+	ATF_TP_ADD_TC(tp, check__tells);
 	ATF_TP_ADD_TC(tp, resume__taken_meanwhile);
 	ATF_TP_ADD_TC(tp, target__tracks_itself);
 	ATF_TP_ADD_TC(tp, target__has_an_unused_one);
