@@ -106,7 +106,8 @@ asan:
 
 tsan:
 	@$(MAKE) --no-print-directory check K=none B=build-tsan \
-		CFLAGS='-O1 -g -fsanitize=thread' LDFLAGS='-fsanitize=thread'
+		CFLAGS='-O1 -g -fsanitize=thread' LDFLAGS='-fsanitize=thread' \
+		TSAN_OPTIONS="suppressions=$(CURDIR)/scripts/tsan.supp"
 
 clean:
 	rm -rf $B

@@ -123,8 +123,10 @@ static uint64_t rpc_now_ns(void)
 /* Arguments are ours and constant: what fails here is a bug. */
 static void rpc_batch(struct rpc *r, const grpc_op *ops, size_t n, enum tag_kind kind)
 {
-	QUEUE_GIVES(&r->tags[kind]);
-	if (grpc_call_start_batch(r->call, ops, n, &r->tags[kind], NULL) == GRPC_CALL_OK)
+	grpc_call *call = r->call;
+
+	QUEUE_GIVES(&r->tags[kind]); /* from here on @r may be freed at any time */
+	if (grpc_call_start_batch(call, ops, n, &r->tags[kind], NULL) == GRPC_CALL_OK)
 		return;
 	log_error("gRPC refused a batch", NULL);
 	abort();
