@@ -59,9 +59,12 @@ void members_sample(struct members *ms)
 static void member_bury(struct members *ms, size_t i)
 {
 	struct member *m = &ms->list[i];
+	const struct wprof_interval *none;
+	/* why it ended is told afterwards; the pidfd of one that exits may not know yet */
+	bool execed = wprof_sample(m->w, &none) == -ESTALE;
 
 	snprintf(ms->ended, sizeof(ms->ended), "process %d %s", (int)m->pid,
-		 has_exited(m) ? "exited" : "runs another program now");
+		 execed ? "runs another program now" : "exited");
 	wprof_close(m->w);
 	*m = ms->list[--ms->n];
 }

@@ -160,6 +160,13 @@ target_gone_body()
 	kill -KILL $target
 	ended() { ctl hot 2>&1 | grep -q "process $target exited"; }
 	await ended
+	# its memory goes first: looked at in between it is no other program's
+	for i in 1 2 3; do
+		memwrite_start
+		ctl start $target --interval 10 || atf_fail 'not started'
+		kill -INT $target
+		await ended
+	done
 	mkfifo fifo
 	start shell sh -c 'read line < fifo; exec sleep 60'
 	ctl start $pid --interval 50 || atf_fail 'not started'
