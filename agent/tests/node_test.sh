@@ -31,18 +31,20 @@ profiled profile 'Every RPC on a process that writes'
 profiled streams 'WatchDirtyVolume keeps its pace, is cancelled, and ends with the profiling'
 profiled slow_reader 'A reader that stops is told how many samples it missed; others are served'
 
-case_of crowd '16 clients at once for two seconds; with the soak variable 64 for a minute'
+case_of crowd '64 clients at once for two seconds; with the soak variable for a minute'
 crowd_head()
 {
-	atf_set descr 'Many clients at once: no error, stable memory; 64 for a minute when soaking'
+	atf_set descr '64 clients at once: no error, stable memory; for a minute when soaking'
 	atf_set timeout 200
 	atf_set require.user root
 }
 crowd_body()
 {
 	tools
-	clients=16 seconds=2
-	[ "$(atf_config_get soak false)" = false ] || { clients=64; seconds=60; }
+	clients=64 seconds=2 growth_kb=16384
+	[ "$(atf_config_get soak false)" = false ] || seconds=60
+	# 14 MB in the minute where 0.8 are without: a sanitizer's own books
+	! ldd "$bin/wprof-agent" | grep -q 'lib[at]san' || growth_kb=65536
 	memwrite_start -d 190
 	# what a sanitizer keeps of freed memory is not the agent's: 256 MiB by default
 	export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}quarantine_size_mb=4"
@@ -51,7 +53,7 @@ crowd_body()
 	before=$(awk '/VmRSS/ { print $2 }' /proc/$agent/status)
 	js crowd $clients $seconds $target
 	after=$(awk '/VmRSS/ { print $2 }' /proc/$agent/status)
-	[ $after -lt $((before + 16384)) ] || atf_fail "from $before to $after kB of memory"
+	[ $after -lt $((before + growth_kb)) ] || atf_fail "from $before to $after kB of memory"
 	agent_stop
 }
 
