@@ -15,7 +15,11 @@ check-kernels:
 kernels-table:
 	@./kernel-tests/table --update
 
-.PHONY: check-kernels kernels-table
+# the table of docs/MIGRATION.md, of the last run of the boots ...-migrate
+migration-table:
+	@./kernel-tests/migrations $B --update
+
+.PHONY: check-kernels kernels-table migration-table
 
 # ---- what is run only in guests (kernel-tests/boots, Kyuafile.guests)
 inside-tests := $(addprefix $B/,$(shell ./scripts/atf-list $d/inside))
@@ -41,6 +45,6 @@ soak: soak-criu
 soak-criu:
 	@./scripts/need build check kernels
 	@$(MAKE) --no-print-directory all-tests
-	@SOAK=true ./kernel-tests/check --timeout 3600 $B 6.12-criu newest-criu
+	@SOAK=true ./kernel-tests/check --timeout 3600 $B 6.12-criu newest-criu 6.12-migrate
 
 .PHONY: soak-criu
