@@ -23,9 +23,12 @@
  * nobody can say.
  *
  * Time: a line through the dumps so far (least squares), for a dump of nothing
- * takes some time too.
+ * takes some time too. Small pieces say nothing of a large one, as when all memory
+ * is hot: beyond FAR times the largest no time is foretold.
  */
 #include "stoprule.h"
+
+#define FAR 8u
 
 static uint64_t volume(const struct stop_step *s)
 {
@@ -54,6 +57,15 @@ static uint64_t largest(const struct stop_step *steps, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 		bytes = most(bytes, volume(&steps[i]));
+	return bytes;
+}
+
+static uint64_t largest_written(const struct stop_step *steps, size_t n)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < n; i++)
+		bytes = most(bytes, steps[i].written_bytes);
 	return bytes;
 }
 
@@ -113,8 +125,9 @@ struct stop_forecast stop_forecast(const struct stop_step *steps, size_t n,
 		return f;
 	}
 	f.bytes = next_bytes(steps, n, dirty, final, withholds);
-	f.ms = next_ms(steps, n, f.bytes);
-	f.has_bytes = f.has_ms = true;
+	f.has_bytes = true;
+	f.has_ms = f.bytes <= FAR * largest_written(steps, n);
+	f.ms = f.has_ms ? next_ms(steps, n, f.bytes) : 0;
 	return f;
 }
 

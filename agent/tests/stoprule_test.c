@@ -170,6 +170,21 @@ CASE(forecast__time, "Time is foretold by a line through the dumps so far")
 	ATF_CHECK(ms_of(odd, 2) > 49.9 && ms_of(odd, 2) < 50.1);
 }
 
+CASE(forecast__no_time_from_afar, "No time is foretold for far more than was ever sent")
+{
+	struct stop_step hot[] = { { 2u * MIB, 30u * MIB, 100 }, { MIB, 7u * MIB, 90 } };
+	struct stop_dirty unknown = { 0 };
+	struct stop_limits downtime = { 8, 0.1, 0, 1 };
+	struct stop_forecast f = stop_forecast(hot, 1, &unknown, true, true);
+
+	ATF_CHECK(f.has_bytes && !f.has_ms);
+	ATF_CHECK_EQ(f.bytes / MIB, 32);
+	/* nothing known is no short time */
+	ATF_CHECK_EQ(stop_decide(&downtime, hot, 1, &f), STOP_NOT);
+	f = stop_forecast(hot, 2, &unknown, true, true);
+	ATF_CHECK(f.has_ms);
+}
+
 ATF_TP_ADD_TCS(tp)
 {
 	ATF_TP_ADD_TC(tp, none__goes_on);
@@ -183,5 +198,6 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, forecast__hot_memory_counts_once);
 	ATF_TP_ADD_TC(tp, forecast__no_more_than_all_memory);
 	ATF_TP_ADD_TC(tp, forecast__time);
+	ATF_TP_ADD_TC(tp, forecast__no_time_from_afar);
 	return atf_no_error();
 }
