@@ -38,7 +38,7 @@ agent_start()
 agent_stop()
 {
 	kill -TERM $agent
-	wait $agent || { cat agent.err; atf_fail "the agent ended with $?"; }
+	wait $agent || { rc=$?; cat agent.err; atf_fail "the agent ended with $rc"; }
 	grep -q 'msg="ended"' agent.err || { cat agent.err; atf_fail 'the agent did not end well'; }
 	[ ! -e a.sock ] || atf_fail 'the socket stayed'
 }

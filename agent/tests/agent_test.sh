@@ -332,6 +332,9 @@ crowded_body()
 	await grep -q 'msg="ready"' agent.err
 	ctl start $target --interval 50 || atf_fail 'not started'
 	start watch wprof-ctl watch --connect $address --json
+	n=1
+	more() { [ $(wc -l < watch.out) -gt $n ]; }
+	await more
 	cat > hold.py <<- END
 		import socket, sys, time
 		held = []
@@ -348,7 +351,6 @@ crowded_body()
 	await grep -q 'why=too_many_connections' agent.err
 	# as many as there were before, and one more
 	n=$(($(wc -l < watch.out) + 1))
-	more() { [ $(wc -l < watch.out) -gt $n ]; }
 	await more
 	atf_check -o match:'wprof_agent_profiled_processes 1' python3 -c 'import socket
 s = socket.socket(socket.AF_UNIX); s.connect("m.sock"); s.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
