@@ -236,6 +236,32 @@ boot__panic_body()
 	atf_check -o match:'status= died=kernel panic: sysrq triggered crash' cat verdict
 }
 
+atf_test_case boot__again_where_emulation_failed
+boot__again_where_emulation_failed_head()
+{
+	atf_set "descr" "A breakpoint that is no more, at boot, is the emulator's: another try, three at most"
+}
+boot__again_where_emulation_failed_body()
+{
+	load
+	export TRIES="$PWD/tries" FAIL=1
+	qemu_plays <<-'X'
+		echo try >> "$TRIES"
+		[ "$(wc -l < "$TRIES")" -gt "$FAIL" ] || {
+			printf '%s\n' 'Oops: int3: 0000' 'Kernel panic - not syncing: Fatal exception' > "$console"
+			exit 0
+		}
+		printf 'procscope-guest: up\nprocscope-guest: exit 0\n' > "$console"
+	X
+	boots
+	atf_check -o inline:'status=0 died=\n' cat verdict
+	atf_check -o inline:'try\ntry\n' cat tries
+	FAIL=9
+	boots
+	atf_check -o match:'status= died=kernel panic: Fatal exception' cat verdict
+	atf_check -o inline:'5\n' sh -c 'wc -l < tries'
+}
+
 atf_test_case boot__job_ends_the_guest
 boot__job_ends_the_guest_head()
 {
@@ -378,6 +404,7 @@ atf_init_test_cases()
 	atf_add_test_case boot__hang_is_ended
 	atf_add_test_case boot__time_limit
 	atf_add_test_case boot__panic
+	atf_add_test_case boot__again_where_emulation_failed
 	atf_add_test_case boot__job_ends_the_guest
 	atf_add_test_case boot__qemu_fails
 	atf_add_test_case messages__faults_of_the_kernel
