@@ -44,6 +44,18 @@ CASE(memfd__and_naming_denied, "With neither memfd nor naming, publishing fails 
 	ATF_CHECK_EQ(pub_child(no_memfd_no_name), 0);
 }
 
+static void no_memory_at_all(void)
+{
+	FILTER(DENY(mmap, ENOMEM));
+	CHILD_REQUIRE(pub_service("a") == -ENOMEM);
+	CHILD_REQUIRE(pctx_unpublish() == -ENOMEM);
+}
+
+CASE(first_call__no_memory, "Without memory for its state every first call is -ENOMEM")
+{
+	ATF_CHECK_EQ(pub_child(no_memory_at_all), 0);
+}
+
 static void no_descriptor(void)
 {
 	FILTER(DENY(memfd_create, EMFILE), DENY(prctl, EINVAL));
@@ -343,6 +355,7 @@ CASE(proc__denied, "Where /proc cannot be read, no other context is looked for")
 
 ATF_TP_ADD_TCS(tp)
 {
+	ATF_TP_ADD_TC(tp, first_call__no_memory);
 	ATF_TP_ADD_TC(tp, memfd__and_naming_denied);
 	ATF_TP_ADD_TC(tp, memfd__lacking);
 	ATF_TP_ADD_TC(tp, memfd__denied_naming_works);

@@ -286,6 +286,92 @@ TEST_CASE(each__stops, "What the callback returns ends the pass and is returned"
 	scene_end(&s);
 }
 
+/* ---- reading with a function of the caller's ----------------------------------- */
+
+struct answers {
+	int rc; /* for the process it is about */
+	pid_t pid;
+	bool other_options; /* it was not given what it should be */
+	int told;	    /* of that process by pctx_each() */
+	unsigned int n_told;
+};
+
+static int answer(pid_t pid, const struct pctx_reader_opts *opts, struct pctx_context **out)
+{
+	struct answers *a = opts->read_arg;
+
+	a->other_options |= opts->mappings_max != 4711 || opts->read != answer;
+	if (pid != a->pid)
+		return -ENODATA;
+	return a->rc ? a->rc : pctx_read(pid, NULL, out);
+}
+
+static int told(pid_t pid, int error, const struct pctx_context *context, void *arg)
+{
+	struct answers *a = arg;
+
+	a->n_told++;
+	a->told = pid == a->pid && !context == !!error ? error : 4711;
+	return 0;
+}
+
+TEST_CASE(
+	each__read_by_caller,
+	"A function of the caller's reads, with its argument, and its errors are told or returned")
+{
+	static const struct {
+		int read, told, each, find;
+	} cases[] = {
+		{ -ETIMEDOUT, -ETIMEDOUT, 0, -ETIMEDOUT },
+		{ -EPERM, -EPERM, 0, -EPERM },
+		{ -EBADMSG, -EBADMSG, 0, -ENODATA },
+		{ -EAGAIN, -EAGAIN, 0, -ENODATA },
+		{ -ENODATA, 1, 0, -ENODATA },
+		{ -ESRCH, 1, 0, -ENODATA },
+		{ -ENOMEM, 1, -ENOMEM, -ENOMEM },
+		{ -EMFILE, 1, -EMFILE, -EMFILE },
+		{ -ENFILE, 1, -ENFILE, -ENFILE },
+		{ 0, 0, 0, 0 },
+	};
+	struct answers a = { .rc = 0 };
+	struct pctx_reader_opts opts = {
+		.size = sizeof(opts), .mappings_max = 4711, .read = answer, .read_arg = &a
+	};
+	struct scene s;
+
+	snprintf(service, sizeof(service), "read-%d", (int)getpid());
+	s = scene_begin(publish_service, NULL);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		size_t n = 0;
+
+		a = (struct answers){ .rc = cases[i].read, .pid = s.pid, .told = 1 };
+		ATF_CHECK_EQ(cases[i].each, pctx_each(&opts, told, &a));
+		ATF_CHECK_EQ(cases[i].told, a.told);
+		ATF_CHECK_EQ(cases[i].told == 1 ? 0 : 1, a.n_told);
+		ATF_CHECK_EQ(cases[i].find, pctx_find_service(service, &opts, NULL, &n));
+		ATF_CHECK_EQ(cases[i].find == 0, n);
+		ATF_CHECK(!a.other_options);
+	}
+	scene_end(&s);
+}
+
+TEST_CASE(all__newer_options, "Options that this library does not know are -E2BIG everywhere")
+{
+	struct {
+		struct pctx_reader_opts opts;
+		uint64_t newer;
+	} big = { { .size = sizeof(big) }, 1 };
+	struct pctx_context *c = NULL;
+	struct answers a = { .rc = 0 };
+	size_t n = 0;
+
+	ATF_CHECK_EQ(-E2BIG, pctx_read(getpid(), &big.opts, &c));
+	ATF_CHECK_EQ(-E2BIG, pctx_detect(getpid(), &big.opts, &c));
+	ATF_CHECK_EQ(-E2BIG, pctx_each(&big.opts, told, &a));
+	ATF_CHECK_EQ(-E2BIG, pctx_find_service("x", &big.opts, NULL, &n));
+	ATF_CHECK(!c && !a.n_told);
+}
+
 ATF_TP_ADD_TCS(tp)
 {
 	ATF_TP_ADD_TC(tp, container__cgroup);
@@ -298,5 +384,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, service__none_and_several);
 	ATF_TP_ADD_TC(tp, service__topmost_of_tree);
 	ATF_TP_ADD_TC(tp, each__stops);
+	ATF_TP_ADD_TC(tp, each__read_by_caller);
+	ATF_TP_ADD_TC(tp, all__newer_options);
 	return atf_no_error();
 }

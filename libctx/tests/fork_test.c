@@ -174,9 +174,15 @@ static void child_of_storm(void)
 	CHILD_REQUIRE(pctx_unpublish() == -ENODATA);
 }
 
-/* An emulated processor, that of the kernel tests, forks some thirty times slower. */
+/*
+ * An emulated processor, that of the kernel tests, forks some thirty times slower,
+ * and so does a process with the thread sanitizer's shadow.
+ */
 static int n_storm_children(const struct atf_tc *tc)
 {
+#ifdef __SANITIZE_THREAD__
+	return 300;
+#endif
 	return *atf_tc_get_config_var_wd(tc, "kernel", "") ? 100 : 10000;
 }
 

@@ -65,6 +65,9 @@ static unsigned int n_attempts(const struct atf_tc *tc)
 {
 	if (is_soak(tc))
 		return ATTEMPTS_SOAK;
+#ifdef __SANITIZE_THREAD__
+	return ATTEMPTS / 20;
+#endif
 	return *atf_tc_get_config_var_wd(tc, "kernel", "") ? ATTEMPTS / 20 : ATTEMPTS;
 }
 
@@ -233,12 +236,12 @@ TEST_CASE(storm__freed,
 {
 	struct pctx_reader_opts opts = { .size = sizeof(opts), .attempts_max = 1 };
 	struct scene s = scene_begin(freeing_writer, NULL);
-	unsigned int n_read = 0, n_busy = 0;
+	unsigned int n_read = 0, n_busy = 0, n_least = n_attempts(tc) / 4;
 	struct pctx_context *c;
 
 	ATF_REQUIRE_EQ(1, write(s.order, "\1", 1));
 	/* a new reader each time: it takes the header by a call of its own */
-	for (unsigned int i = 0; i < 10000 || (i < 100000 && !(n_read && n_busy)); i++) {
+	for (unsigned int i = 0; i < n_least || (i < 10 * n_least && !(n_read && n_busy)); i++) {
 		int rc = pctx_read(s.pid, &opts, &c);
 		int64_t number;
 

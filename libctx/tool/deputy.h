@@ -22,6 +22,6 @@ int deputy_main(int (*work)(int argc, char **argv), int argc, char **argv);
  * Return: 0, or a negative errno: the child could not be started or died.
  */
 int deputy_call(void (*call)(const void *arg, void *result), const void *arg, void *result,
-	       size_t bytes);
+		size_t bytes);
 
 #endif /* PROCSCOPE_DEPUTY_H */
