@@ -117,7 +117,7 @@ ctx-libs = $$($(PKG_CONFIG) --libs libprotobuf-c)
 
 # what the publisher's tests share; objects come before the archive
 pub-tests := $(filter $(addprefix $B/$d/tests/,publish_test deny_test fork_test second_test \
-	     encode_test key_map_test otel_env_test),$(call atf-c-tests,$d))
+	     encode_test key_map_test otel_env_test stores_test),$(call atf-c-tests,$d))
 $(pub-tests): $B/$d/tests/pub_util.o
 
 # programs that the sh tests run

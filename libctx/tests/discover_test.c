@@ -402,6 +402,24 @@ static void publish_two(int step, void *arg)
 	map_many(DISCOVER_HEAD + 100, true); /* out of the part that is read as text */
 }
 
+/* The highest mapping of a context. */
+static uint64_t last_mapped(pid_t pid)
+{
+	char path[32], line[512];
+	uint64_t address = 0;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	maps = fopen(path, "re");
+	ATF_REQUIRE(maps != NULL);
+	while (fgets(line, sizeof(line), maps)) {
+		if (strstr(line, CTX_NAME))
+			address = strtoull(line, NULL, 16);
+	}
+	fclose(maps);
+	return address;
+}
+
 TEST_CASE(many__two_contexts, "Of two valid contexts the same one is taken by queries and by text")
 {
 	uint64_t by_query = 1, by_text = 2;
@@ -412,6 +430,8 @@ TEST_CASE(many__two_contexts, "Of two valid contexts the same one is taken by qu
 	ATF_CHECK_EQ(0, discover_in(s.pid, false, 0, &by_query));
 	ATF_CHECK_EQ(0, discover_in(s.pid, true, 0, &by_text));
 	ATF_CHECK_EQ(by_query, by_text);
+	/* both are beyond the lowest ones, so it is the highest, mapped first */
+	ATF_CHECK_EQ(last_mapped(s.pid), by_query);
 	scene_end(&s);
 }
 

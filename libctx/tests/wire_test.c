@@ -3,6 +3,7 @@
 
 #include "decode.h"
 #include "scene.h"
+#include "pool.h"
 #include "wire.h"
 
 /* The message of the case, and what came of the last one: each case is a process. */
@@ -337,6 +338,20 @@ TEST_CASE(decode__memory, "32768 empty attributes in 64 KiB are taken within the
 	attributes(32768);
 }
 
+TEST_CASE(pool__budget, "What a context may take in all is refused beyond, as the context's fault")
+{
+	struct pool p;
+
+	pool_init(&p, 10000);
+	ATF_CHECK(pool_alloc(&p, 6000));
+	ATF_CHECK(!pool_alloc(&p, 4001));
+	ATF_CHECK(!p.no_memory);
+	ATF_CHECK(pool_alloc(&p, 3999));
+	ATF_CHECK(pool_alloc(&p, 0)); /* is a byte */
+	ATF_CHECK(!pool_alloc(&p, 1));
+	pool_free(&p);
+}
+
 ATF_TP_ADD_TCS(tp)
 {
 	ATF_TP_ADD_TC(tp, wire__depth);
@@ -356,5 +371,6 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, decode__keys_twice);
 	ATF_TP_ADD_TC(tp, decode__instrumentations);
 	ATF_TP_ADD_TC(tp, decode__memory);
+	ATF_TP_ADD_TC(tp, pool__budget);
 	return atf_no_error();
 }
