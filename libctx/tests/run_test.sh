@@ -361,7 +361,7 @@ shim__cannot_publish_body()
 			-e "inject=$calls:error=EPERM" echo hello
 	done
 	# the kernel would send a signal that kills
-	(ulimit -f 0; exec "$bin/pctx" run echo hello) | cat > out
+	"$bin/pctx" run sh -c 'ulimit -f 0; exec env echo hello' | cat > out
 	atf_check -o inline:'hello\n' cat out
 }
 
