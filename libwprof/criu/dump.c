@@ -33,12 +33,15 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "criu/dump.h"
 #include "why.h"
 
-#define EXCLUDED "excluded-"
+#define EXCLUDED     "excluded-"
+#define ALIVE_ROUNDS 20	  /* of 10 ms: then it lives on */
+#define DYING_ROUNDS 1000 /* exiting may take long where memory is large */
 
 /** struct plan - what is left out of one process */
 struct plan {
@@ -565,6 +568,24 @@ static void keep_lost(struct dump *d, struct wprof_why *why)
 			 "; the process is gone, what was written is in %s", lost);
 }
 
+/*
+ * CRIU failed, but may have killed the process before, and whoever is killed is
+ * there for a moment yet: exiting takes time, and between the signal and the exit
+ * nothing tells of it. What was written of it may be all that is left.
+ */
+static bool entry_is_going(const struct store_entry *e)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	struct task now;
+
+	for (int i = 0; !task_read(e->pid, &now) && now.start_ticks == e->start_ticks; i++) {
+		if (i >= (now.is_dying ? DYING_ROUNDS : ALIVE_ROUNDS))
+			return now.is_dying;
+		nanosleep(&pause, NULL);
+	}
+	return true;
+}
+
 /* A dump that came to nothing. */
 static void give_up(struct dump *d, struct wprof_why *why)
 {
@@ -572,7 +593,7 @@ static void give_up(struct dump *d, struct wprof_why *why)
 
 	if (!pages_begun(d)) {
 		(void)!store_set_last(&d->store, &d->entry, d->last);
-	} else if (entry_is_gone(&d->entry) && d->entry.final) {
+	} else if (d->entry.final && entry_is_going(&d->entry)) {
 		keep_lost(d, why);
 		return;
 	} else if (why) {

@@ -140,6 +140,7 @@ struct task {
 	pid_t pid, session;
 	int terminal;
 	uint64_t start_ticks;
+	bool is_dying; /* killed, or exiting, and not yet gone */
 };
 
 /** task_read() - 0, or -ESRCH: none, or dead and only not yet waited for */

@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +10,16 @@
 #include "criu/dump.h"
 #include "maps.h"
 
+/* SIGKILL as /proc/PID/stat has it among the pending ones, and the kernel's PF_EXITING */
+#define PENDING_KILL (1ul << (SIGKILL - 1))
+#define IS_EXITING   0x4u
+
 int task_read(pid_t pid, struct task *task)
 {
 	char path[40], text[1024], state;
+	unsigned long pending;
 	const char *behind;
+	unsigned int flags;
 	long n_threads;
 	size_t n = 0;
 	FILE *f;
@@ -27,13 +34,14 @@ int task_read(pid_t pid, struct task *task)
 	behind = strrchr(text, ')'); /* a command may have one in its name */
 	memset(task, 0, sizeof(*task));
 	task->pid = pid;
-	/* fields 3, 6, 7, 20 and 22 */
-	if (!behind ||
-	    sscanf(behind + 1,
-		   " %c %*d %*d %d %d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d"
-		   " %*d %ld %*d %" SCNu64,
-		   &state, &task->session, &task->terminal, &n_threads, &task->start_ticks) != 5)
+	/* fields 3, 6, 7, 9, 20, 22 and 31 */
+	if (!behind || sscanf(behind + 1,
+			      " %c %*d %*d %d %d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d"
+			      " %*d %ld %*d %" SCNu64 " %*u %*d %*u %*u %*u %*u %*u %*u %lu",
+			      &state, &task->session, &task->terminal, &flags, &n_threads,
+			      &task->start_ticks, &pending) != 7)
 		return -ESRCH;
+	task->is_dying = (pending & PENDING_KILL) || ((flags & IS_EXITING) && n_threads < 2);
 	/* not yet waited for by its parent: gone; its first thread alone may end earlier */
 	return strchr("ZXx", state) && n_threads < 2 ? -ESRCH : 0;
 }

@@ -535,8 +535,9 @@ ATF_TC_BODY(failed__process_gone, tc)
 {
 	setup("");
 	next_level(1, 1, 0, true);
-	/* nobody waits for it: a zombie is gone too, though it has a start time still */
-	atf_utils_create_file("after", KILL_IT "exit 1\n", (int)target, (int)target);
+	/* nobody waits for it: a zombie is gone too, though it has a start time still,
+	 * and so is who was killed this moment */
+	atf_utils_create_file("after", "kill -KILL %d; exit 1\n", (int)target);
 	ATF_CHECK_EQ(take("a", NULL, DUMP_OFF, "end"), -ECHILD);
 	ATF_CHECK_MATCH("a.lost", why.text);
 	ATF_REQUIRE_EQ(waitpid(target, NULL, 0), target);
