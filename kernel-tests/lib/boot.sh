@@ -28,14 +28,19 @@ kernel_line='console=ttyS0 panic=-1 mitigations=off tsc=reliable no_timer_check 
 kvm_works()
 {
 	[ -w /dev/kvm ] || return 1
+	locked kvm kvm_ask "$1"
+	grep -q ' yes$' "$cache/kvm-probe" 2> /dev/null
+}
+
+# kvm_ask KERNEL: the answer, unless it is known; one asks, others wait for the answer
+kvm_ask()
+{
 	key=$(cat /proc/sys/kernel/random/boot_id 2> /dev/null)
-	known=$cache/kvm-probe
-	if ! grep -q "^$key " "$known" 2> /dev/null; then
-		answer=no
-		! locked kvm kvm_probe "$1" || answer=yes
-		echo "$key $answer" > "$known"
-	fi
-	[ "$(cut -d' ' -f2 "$known")" = yes ]
+	! grep -q "^$key " "$cache/kvm-probe" 2> /dev/null || return 0
+	root_ready
+	answer=no
+	! kvm_probe "$1" || answer=yes
+	echo "$key $answer" > "$cache/kvm-probe"
 }
 
 kvm_probe()

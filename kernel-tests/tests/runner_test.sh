@@ -236,6 +236,32 @@ boot__panic_body()
 	atf_check -o match:'status= died=kernel panic: sysrq triggered crash' cat verdict
 }
 
+atf_test_case boot__kvm_is_tried
+boot__kvm_is_tried_head()
+{
+	atf_set "descr" "A short boot tells whether KVM works; many who ask at once boot once"
+	atf_set "timeout" "60"
+}
+boot__kvm_is_tried_body()
+{
+	qemu_plays <<- 'end'
+		echo "$*" >> asked
+		sleep 0.5
+		[ ! -f works ] || echo 'procscope-guest: exit 0' >> "$console"
+	end
+	load
+	root_ready() { root=$PWD; }
+	: > skeleton.cpio
+	for _ in 1 2 3; do locked kvm kvm_ask 6.12 2> /dev/null & done
+	wait
+	atf_check -o match:'^[^ ]+ no$' cat cache/procscope/kvm-probe
+	atf_check -o inline:'1\n' grep -c -e '-accel kvm' asked
+	rm cache/procscope/kvm-probe
+	: > works
+	kvm_ask 6.12
+	atf_check -o match:'^[^ ]+ yes$' cat cache/procscope/kvm-probe
+}
+
 atf_test_case boot__again_where_emulation_failed
 boot__again_where_emulation_failed_head()
 {
@@ -404,6 +430,7 @@ atf_init_test_cases()
 	atf_add_test_case boot__hang_is_ended
 	atf_add_test_case boot__time_limit
 	atf_add_test_case boot__panic
+	atf_add_test_case boot__kvm_is_tried
 	atf_add_test_case boot__again_where_emulation_failed
 	atf_add_test_case boot__job_ends_the_guest
 	atf_add_test_case boot__qemu_fails
