@@ -15,7 +15,7 @@ check-kernels:
 kernels-table:
 	@./kernel-tests/table --update
 
-# the table of docs/MIGRATION.md, of the last run of the boots ...-migrate
+# the table of docs/MIGRATION.md, of the last runs of the boots ...-migrate...
 migration-table:
 	@./kernel-tests/migrations $B --update
 

@@ -4,8 +4,8 @@
 # call, so that no case depends on luck. What a stand-in for CRIU can show is in
 # libwprof/tests/dump_test.
 #
-# In no boot of kernel-tests/boots, as a round takes minutes under emulation:
-#	make check-kernels K=6.12-criu T=kernel-tests/inside/migrate_faults_test
+# As a round takes minutes under emulation, it is in `make check-kernels` alone: the
+# boot 6.12-faults.
 
 # case_of NAME TIMEOUT DESCRIPTION: a case whose body is the function NAME
 case_of()

@@ -1,5 +1,5 @@
-# Migrations by the agent with real CRIUs (the boots named ...-migrate of
-# kernel-tests/boots; `make soak` runs all cases): into a directory that got only what
+# Migrations by the agent with real CRIUs (the boots named ...-migrate... of
+# kernel-tests/boots; `make check` runs some, `make check-kernels` all): into a directory that got only what
 # was to be sent, restored with the source removed, memory equal byte for byte to what
 # it was when frozen. Each prints a row of the table of docs/MIGRATION.md: `make
 # migration-table`.

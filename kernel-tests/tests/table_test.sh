@@ -33,11 +33,11 @@ boots__can_be_body()
 	set -eu
 	. "$kt/lib/all.sh"
 	cd "$kt/.."
-	for name in $(boot_names); do
+	for name in $(boot_names all); do
 		kernel_must_exist "$(boot_kernel "$name")"
 		line=$(table_line boots "$name")
 		# shellcheck disable=SC2046,SC2086 # words
-		set -- $(echo "$line" | sed 's/ -- .*//; s/^[^ ]* *[^ ]* *//')
+		set -- $(echo "$line" | sed 's/ -- .*//; s/^[^ ]* *[^ ]* *[^ ]* *//')
 		while [ $# -gt 0 ]; do guest_option "$1" "$2"; shift 2; done
 		for t in ${line#* -- }; do
 			program=${t%%:*} case=${t#"${t%%:*}"}
@@ -46,6 +46,9 @@ boots__can_be_body()
 		done
 	done
 	[ "$(boot_names | wc -l)" -ge 5 ] || atf_fail "too few boots"
+	[ "$(boot_names all | wc -l)" -gt "$(boot_names | wc -l)" ] || atf_fail "none is for check-kernels alone"
+	table boots | awk '$3 != "check" && $3 != "more"' > when
+	atf_check cat when
 }
 
 atf_test_case boot__is_not_as_asked
