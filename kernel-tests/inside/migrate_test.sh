@@ -256,8 +256,9 @@ randoms()
 	for i in $(seq $count); do at_random $((seed + i)); done
 }
 
-case_of randoms 4_1 600 "Random migrations, each equal byte for byte"
-case_of randoms 4_2 600 "Random migrations, each equal byte for byte"
+# 6 s each, emulated; 100 of them in `make soak`
+case_of randoms 4_1 2400 "Random migrations, each equal byte for byte"
+case_of randoms 4_2 2400 "Random migrations, each equal byte for byte"
 
 atf_init_test_cases()
 {
