@@ -127,7 +127,8 @@ static const char *dump_do(const struct dump_request *q, struct dump_result *res
 	o.pid = sets.pid;
 	o.hot = sets.list;
 	o.n_hot = sets.n;
-	if (!o.pid && !dump_pending(images_dir, q->id))
+	/* a final dump that was made has ended its process: its id is what there is to tell */
+	if (!o.pid && !dump_pending(images_dir, q->id) && !dump_used(images_dir, q->id))
 		rc = target_find(&any, &o.pid, why->text, sizeof(why->text));
 	if (!rc)
 		rc = dump_take(&o, result, why);

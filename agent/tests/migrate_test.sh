@@ -122,6 +122,11 @@ whole()
 	! alive || atf_fail 'no final dump'
 	[ $(grep -c '^pre-dump' criu.args) = 4 ] || { cat criu.args; atf_fail 'another outcome'; }
 	tail -n 1 criu.args | grep -q '^dump.* --prev-images-dir ../../m-4/full' || { cat criu.args; atf_fail 'another outcome'; }
+	# who did not hear the answer asks another agent: not for the process, which is gone
+	agent_stop
+	agent_begin
+	atf_check -s exit:1 -o ignore -e match:'m-final was used before: it is a whole final dump of process' \
+		wprof-ctl dump m-final --parent m-4 --connect $address
 	agent_stop
 }
 

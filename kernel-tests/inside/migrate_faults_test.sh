@@ -16,8 +16,7 @@ case_of()
 		$1_body() { here=\$(atf_config_get top)/kernel-tests/inside
 			. \"\$here/criu.sh\"; . \"\$here/migrate.sh\"; setup 4_1; breakable; $1; }
 		$1_cleanup() { . \"\$(atf_config_get top)/kernel-tests/inside/criu.sh\"; finish
-			! mountpoint -q source || umount source
-			! mountpoint -q target || umount target; }"
+			umount source target 2> /dev/null || :; }"
 	cases="${cases-} $1"
 }
 # CRIU as the file `how` says, if there is one
@@ -292,7 +291,9 @@ rsync_fails()
 	# what has arrived does not restore, and says so
 	! wprof images --verify target/last/full > said 2>&1 || atf_fail "half of it is said to restore"
 	cat said
-	! $stock restore -d -D target/last/full -v4 -o "$PWD/half.log" || atf_fail "half of it restores"
+	# CRIU may crash there: what it leaves is not to be counted as arrived
+	! (ulimit -c 0; exec $stock restore -d -D target/last/full -v4 -o "$PWD/half.log") ||
+		atf_fail "half of it restores"
 	[ ! -e "/proc/$pid" ] || atf_fail "half of it lives"
 	mount -o remount,size=100m target
 	send p1

@@ -155,14 +155,27 @@ static int check_native(struct dump *d, struct wprof_why *why)
 	return 0;
 }
 
+bool dump_used(const char *images, const char *id)
+{
+	char done[PATH_MAX], lost[PATH_MAX];
+	int saved = errno;
+	bool used;
+
+	if (!dump_id_valid(id))
+		return false;
+	snprintf(done, sizeof(done), "%s/%s", images, id);
+	snprintf(lost, sizeof(lost), "%s/%s.lost", images, id);
+	used = exists(done) || exists(lost);
+	errno = saved;
+	return used;
+}
+
 /* The id must be free; what stands there is never touched. */
 static int check_id(struct dump *d, struct wprof_why *why)
 {
 	struct store_entry e;
-	char lost[PATH_MAX];
 
-	store_path(&d->store, d->o->id, ".lost", lost);
-	if (!exists(d->done) && !exists(lost))
+	if (!dump_used(d->store.path, d->o->id))
 		return 0;
 	if (!store_read(d->store.path, d->o->id, &e) && e.final)
 		return why_system(why, -EEXIST,

@@ -61,6 +61,9 @@ bool dump_mode_of(const char *name, enum dump_mode *mode);
  */
 bool dump_pending(const char *images, const char *id);
 
+/** dump_used() - is there a dump of this id, or what is left of one? dump_take() refuses it */
+bool dump_used(const char *images, const char *id);
+
 /**
  * dump_take() - take a dump: <images>/<id>/full, and /ship with DUMP_WITHHOLD
  *

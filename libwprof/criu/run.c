@@ -39,6 +39,26 @@ static int child_files(posix_spawn_file_actions_t *files, const char *out, int k
 	return err;
 }
 
+/*
+ * CRIU has children of its own for a moment, to try what the kernel can do; one that is
+ * killed just then leaves them waiting for ever, and with them the lock of the images
+ * directory. Its group goes with it, and is its own for as long as it is not reaped.
+ */
+static int reap(pid_t pid, int *status)
+{
+	siginfo_t end;
+
+	while (waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT))
+		if (errno != EINTR)
+			return errno;
+	if (end.si_code != CLD_EXITED)
+		kill(-pid, SIGKILL);
+	while (waitpid(pid, status, 0) < 0)
+		if (errno != EINTR)
+			return errno;
+	return 0;
+}
+
 int run_child(char *const argv[], const char *out, int keep_fd, int *status)
 {
 	posix_spawn_file_actions_t files;
@@ -59,9 +79,8 @@ int run_child(char *const argv[], const char *out, int keep_fd, int *status)
 		posix_spawn_file_actions_destroy(&files);
 	}
 	posix_spawnattr_destroy(&attr);
-	while (!err && waitpid(pid, status, 0) < 0)
-		if (errno != EINTR)
-			err = errno;
+	if (!err)
+		err = reap(pid, status);
 	errno = saved;
 	return -err;
 }

@@ -503,6 +503,29 @@ ATF_TC_BODY(failed__before_pages, tc)
 	target_end();
 }
 
+ATF_TC(failed__helpers_left);
+ATF_TC_HEAD(failed__helpers_left, tc)
+{
+	atf_tc_set_md_var(tc, "descr",
+			  "A CRIU that is killed takes its own children with it: the next goes on");
+}
+ATF_TC_BODY(failed__helpers_left, tc)
+{
+	setup("");
+	next_level(1, 1, 0, false);
+	atf_utils_create_file("code", "sleep 1000 & echo $! > helper\nkill -KILL $$\n");
+	ATF_CHECK_EQ(take("a", NULL, DUMP_OFF, "pre"), -ECHILD);
+	ATF_CHECK_MATCH("was killed by signal 9", why.text);
+	/* killed, and with init to wait for it */
+	ATF_CHECK_EQ(system("for i in $(seq 500); do kill -0 $(cat helper) 2> kill.err || exit 0\n"
+			    "grep -q '^State:.Z' /proc/$(cat helper)/status && exit 0\n"
+			    "sleep 0.01; done; exit 1"),
+		     0);
+	atf_utils_create_file("code", "true\n");
+	ATF_CHECK_EQ_MSG(take("a", NULL, DUMP_OFF, "pre"), 0, "%s", why.text);
+	target_end();
+}
+
 ATF_TC(failed__after_pages);
 ATF_TC_HEAD(failed__after_pages, tc)
 {
@@ -655,6 +678,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, withhold__resumed);
 	ATF_TP_ADD_TC(tp, withhold__process_dies_late);
 	ATF_TP_ADD_TC(tp, failed__before_pages);
+	ATF_TP_ADD_TC(tp, failed__helpers_left);
 	ATF_TP_ADD_TC(tp, failed__after_pages);
 	ATF_TP_ADD_TC(tp, failed__process_gone);
 	ATF_TP_ADD_TC(tp, orphan__adopted);
