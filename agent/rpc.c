@@ -486,9 +486,9 @@ void rpc_open(const struct rpc_method *served, size_t n)
 		server_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, STREAMS_MAX),
 		/* else 60 KiB of a request become 60 MiB before they are refused */
 		server_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1),
-		/* peers that vanish without a word, or never had one, are gone in a minute */
-		server_arg(GRPC_ARG_KEEPALIVE_TIME_MS, 40000),
-		server_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000),
+		/* peers that vanish without a word, or never had one, are gone in half a minute */
+		server_arg(GRPC_ARG_KEEPALIVE_TIME_MS, 20000),
+		server_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000),
 		server_arg(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1),
 		server_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 20000),
 	};
