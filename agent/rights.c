@@ -13,18 +13,18 @@
 #define BIT(capability) ((uint64_t)1 << (capability))
 
 static const struct {
-	unsigned int number;
 	const char *name;
 	uint64_t instead; /* those that serve as well */
-	bool dumps;
 	const char *missing_for;
+	unsigned int number;
+	bool dumps;
 } rights[] = {
-	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", 0, false,
-	  "profiling other users' processes and reading their contexts" },
-	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", BIT(CAP_DAC_OVERRIDE), false,
-	  "profiling processes of another user than the agent's own" },
-	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", 0, false, "profiling processes under a seccomp filter" },
-	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", 0, true, "dumps: CRIU runs with the agent's rights" },
+	{ "CAP_SYS_PTRACE", 0, "profiling other users' processes and reading their contexts",
+	  CAP_SYS_PTRACE, false },
+	{ "CAP_DAC_READ_SEARCH", BIT(CAP_DAC_OVERRIDE),
+	  "profiling processes of another user than the agent's own", CAP_DAC_READ_SEARCH, false },
+	{ "CAP_SYS_ADMIN", 0, "profiling processes under a seccomp filter", CAP_SYS_ADMIN, false },
+	{ "CAP_SYS_ADMIN", 0, "dumps: CRIU runs with the agent's rights", CAP_SYS_ADMIN, true },
 };
 
 #define N_RIGHTS (sizeof(rights) / sizeof(rights[0]))

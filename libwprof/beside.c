@@ -22,7 +22,7 @@
 #include "beside.h"
 #include "profile.h"
 
-#define HUGE_BYTES (2ull << 20)
+#define HUGE_BYTES     (2ull << 20)
 #define COLLAPSE_TRIES 10
 
 /* All of one area, into the runs */

@@ -33,8 +33,8 @@ kernel_must_exist()
 		usage "no kernel '$1' in kernel-tests/kernels: there are $(kernel_names | tr '\n' ' ')"
 }
 
-# boot_names [all]: those of `make check`, or all
-boot_names() { table boots | awk -v all="${1-}" 'all != "" || $3 == "check" { print $1 }'; }
+# boot_names check|all: those of `make check`, or all
+boot_names() { table boots | awk -v which="$1" 'which == "all" || $3 == which { print $1 }'; }
 
 # boot_kernel NAME: the kernel of a boot; a kernel is its own
 boot_kernel() { table_line boots "$1" | awk '{ print $2 }' | grep . || echo "$1"; }

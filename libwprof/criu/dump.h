@@ -71,9 +71,9 @@ bool dump_used(const char *images, const char *id);
  * the process is gone with it, nothing CRIU wrote is ever removed.
  *
  * Return: 0; -EINVAL: an id, or a parent of another mode or process; -EEXIST: the
- * id is taken, or the unfinished dump of that id is another; -ENOENT: no such parent, or no CRIU; -ESTALE: the parent is not the
- * last dump of the process: begin again without one; -EBUSY: another dump runs;
- * -ESRCH: no such process; -EOPNOTSUPP: native is not possible; -ECHILD: CRIU
+ * id is taken, or the unfinished dump of that id is another; -ENOENT: no such
+ * parent, or no CRIU; -ESTALE: the parent is not the last dump of the process:
+ * begin again without one; -EBUSY: another dump runs; -ESRCH: no such process; -EOPNOTSUPP: native is not possible; -ECHILD: CRIU
  * failed; else what the system or wprof_images_withhold() said. @why always says.
  */
 WPROF_CHECKED int dump_take(const struct dump_opts *opts, struct dump_result *result,

@@ -145,6 +145,7 @@ static struct chunk *chunk_at(struct heatmap *map, uint64_t address)
 		(map->n_chunks - at) * sizeof(map->chunks[0]));
 	map->chunks[at] = (struct chunk){ index, pages, NULL };
 	map->n_chunks++;
+	/* cppcheck-suppress memleak */
 	return &map->chunks[at];
 }
 
