@@ -58,7 +58,7 @@ static int dir_open(int fd, DIR **out)
 	rc = -errno;
 	if (copy >= 0)
 		close(copy);
-	return rc;
+	return rc ? rc : -EIO; /* never: for who reads this without errno(3) */
 }
 
 /*

@@ -35,7 +35,7 @@ static ssize_t facts_slurp(const char *path, char *buf, size_t size)
 	int err;
 	int fd;
 
-	*buf = '\0';
+	memset(buf, 0, size); /* text, whatever happens */
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;

@@ -344,7 +344,7 @@ static void take_stats(const struct tracee *t, struct inject_stats *stats)
 int take_uffd(pid_t pid, int *uffd, int *number, uint64_t deadline_ns, struct inject_stats *stats,
 	      struct wprof_why *why)
 {
-	struct tracee t;
+	struct tracee t = { .pidfd = -1 };
 	int gone;
 	int err;
 
