@@ -88,7 +88,8 @@ step()
 	send "$2" || atf_fail "rsync of $2 failed"
 }
 
-is_stopped() { grep -q '^State:.T' "/proc/$1/status"; }
+# or has ended by itself just before, as children of images_target do
+is_stopped() { ! grep -qs '^State:.[^TZX]' "/proc/$1/status"; }
 freeze()
 {
 	# twice: a child may have been born meanwhile

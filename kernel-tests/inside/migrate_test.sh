@@ -185,11 +185,12 @@ case_of by_command 4_1 300 "wprof-ctl migrate: pre-dumps, the last dump, all sen
 
 # ---- random ones ---------------------------------------------------------------------
 
-# random MOST: 0 to MOST - 1 in $drawn, the same for the same $state
+# random MOST: 0 to MOST - 1 in $drawn, the same for the same $state. The high bits: the
+# low ones of neighbouring seeds are much the same.
 random()
 {
-	state=$((state * 48271 % 2147483647))
-	drawn=$((state % $1))
+	state=$(((state * 1103515245 + 12345) & 0x7fffffff))
+	drawn=$(((state >> 12) % $1))
 }
 
 # pre_dump LEVEL: a process that ends just then makes one fail, which another mends
