@@ -134,6 +134,7 @@ fuzz-images:
 	@$(MAKE) --no-print-directory $B/fuzz/images
 	@mkdir -p $B/fuzz/found/images
 	@rc=0; $(abspath $B/fuzz/images) -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024 \
+		-artifact_prefix="$(abspath $B/fuzz)/" \
 		-max_len=4096 -print_final_stats=1 "$(abspath $B/fuzz/found/images)" \
 		"$(CURDIR)/libwprof/fuzz/corpus/images" || rc=1; rm -rf /dev/shm/images-fuzz.*; exit $$rc
 .PHONY: fuzz-images

@@ -20,7 +20,8 @@
  * (I) holds for k-1; for a filled page because its data come from F. A dropped
  * page has no entry. So an older copy further down S is never taken for a newer
  * one: CRIU ends its search at the first level without an entry. A completed level
- * drops nothing: every page of F_n is in S_n, which therefore restores alone.
+ * drops nothing: every page of F_n is in S_n, and each was found in F, or it is
+ * refused; so it restores alone.
  *
  * Regions that grow, shrink, move or vanish need no rule: only entries count.
  *
@@ -208,22 +209,33 @@ static int ship_present(struct job *job, struct pm_entry *e, struct wprof_why *w
 	return put_data(job, &at, why);
 }
 
-/* A hole the shipped chain cannot resolve, while completing: fill it from @full. */
-static int ship_fill(struct job *job, struct pm_entry *e, struct wprof_why *why)
+/* Where the full chain has the data of a hole; @e is cut to what lies together there. */
+static int find_full(struct job *job, struct pm_entry *e, struct found *at, struct wprof_why *why)
 {
 	const struct chain *full = &job->ship->full;
-	struct found at;
 	int rc;
 
-	rc = finder_find(&job->finder, e->start, e->n_pages, &at, why);
+	rc = finder_find(&job->finder, e->start, e->n_pages, at, why);
 	if (rc)
 		return rc;
-	if (at.lost)
+	if (at->lost)
 		return why_set(why, WPROF_BAD_IMAGE,
 			       "%s/%s: page 0x%" PRIx64 " does not resolve in %s: %s",
 			       full->level[0].dir, job->file->name, e->start,
-			       full->level[at.level].dir, at.lost);
-	e->n_pages = at.n_pages;
+			       full->level[at->level].dir, at->lost);
+	e->n_pages = at->n_pages;
+	return 0;
+}
+
+/* A hole the shipped chain cannot resolve, while completing: fill it from @full. */
+static int ship_fill(struct job *job, struct pm_entry *e, struct wprof_why *why)
+{
+	struct found at;
+	int rc;
+
+	rc = find_full(job, e, &at, why);
+	if (rc)
+		return rc;
 	e->flags = (e->flags & ~PE_PARENT) | PE_PRESENT;
 	e->in_parent = false;
 	job->ship->sum.filled_pages += e->n_pages;
@@ -234,14 +246,21 @@ static int ship_fill(struct job *job, struct pm_entry *e, struct wprof_why *why)
 /* A hole of the dump, from e->start; e->n_pages is cut to what was dealt with. */
 static int ship_hole(struct job *job, struct pm_entry *e, uint64_t end, struct wprof_why *why)
 {
+	bool is_below;
+	struct found at;
 	uint64_t until;
 	int rc;
 
 	rc = below_at(job, e->start, end, &until, why);
 	if (rc < 0)
 		return rc;
+	is_below = rc;
 	e->n_pages = (until - e->start) / pm_page_bytes();
-	if (rc) {
+	if (is_below) {
+		/* (I) says what it leads to, not that it leads anywhere */
+		rc = job->ship->fill ? find_full(job, e, &at, why) : 0;
+		if (rc)
+			return rc;
 		job->ship->sum.parent_pages += e->n_pages;
 		put_entry(job, e);
 		return 0;

@@ -332,6 +332,18 @@ ATF_TC_BODY(complete__refuses_what_does_not_resolve, tc)
 			}),
 			-EBADMSG, WPROF_BAD_IMAGE, "0x7f0000000000 does not resolve in 1");
 	require_nothing_left("s2");
+	/* the level below has an entry, and it leads nowhere */
+	simple_level("b", NULL, KIT_PARENT, 100);
+	simple_level("c", "../b", KIT_PARENT, 200);
+	REQUIRE_REFUSED(({
+				struct wprof_images_ship o = { .size = sizeof(o),
+							       .full = "c",
+							       .ship = "sc",
+							       .parent = "../b" };
+				wprof_images_complete(&o, NULL, &why);
+			}),
+			-EBADMSG, WPROF_BAD_IMAGE, "0x7f0000000000 does not resolve in b");
+	require_nothing_left("sc");
 }
 
 /* ---- what it is for ------------------------------------------------------------------ */
