@@ -153,7 +153,8 @@ void top_draw(FILE *f, struct top_table *t, const struct top_frame *frame)
 	draw_titles(f, frame);
 	used += 1 + frame->keys;
 	rows = frame->height > used ? frame->height - used : 0;
-	qsort_r(t->list, t->n, sizeof(*t->list), row_order, &sort);
+	if (t->n) /* else there is no list either */
+		qsort_r(t->list, t->n, sizeof(*t->list), row_order, &sort);
 	for (size_t i = 0; i < t->n && i < rows; i++)
 		draw_row(f, &t->list[i], frame);
 	for (size_t i = t->n; i < rows && frame->keys; i++)
