@@ -13,7 +13,9 @@ case_of() # NAME DESCR: declare a case that starts programs
 simple() # NAME DESCR: a scenario that needs an agent only
 {
 	case_of "$1" "$2"
-	eval "$1_body() { tools; agent_start; js $1; agent_stop; }"
+	# a request without a target, as some bytes happen to be, must not mean that of
+	# a test that runs at the same time
+	eval "$1_body() { tools; start sleeper sleep 60; agent_start --target-pid \$pid; js $1; agent_stop; }"
 }
 
 profiled() # NAME DESCR: a scenario that needs a target too
