@@ -73,8 +73,9 @@ bool dump_used(const char *images, const char *id);
  * Return: 0; -EINVAL: an id, or a parent of another mode or process; -EEXIST: the
  * id is taken, or the unfinished dump of that id is another; -ENOENT: no such
  * parent, or no CRIU; -ESTALE: the parent is not the last dump of the process:
- * begin again without one; -EBUSY: another dump runs; -ESRCH: no such process; -EOPNOTSUPP: native is not possible; -ECHILD: CRIU
- * failed; else what the system or wprof_images_withhold() said. @why always says.
+ * begin again without one; -EBUSY: another dump runs; -ESRCH: no such process;
+ * -EOPNOTSUPP: native is not possible; -ECHILD: CRIU failed; else what the system or
+ * wprof_images_withhold() said. @why always says.
  */
 WPROF_CHECKED int dump_take(const struct dump_opts *opts, struct dump_result *result,
 			    struct wprof_why *why);
