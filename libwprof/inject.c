@@ -172,19 +172,19 @@ static int spawn_injector(const char *path, pid_t target, int sock, pid_t *child
 
 /* ---- its answer ---------------------------------------------------------------- */
 
-static int now_ms(void)
+static int64_t now_ms(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int)(ts.tv_sec % 1000000 * 1000 + ts.tv_nsec / 1000000);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 /* signals that the caller handles do not end the wait: its time runs on */
 static int answer_wait(int sock)
 {
 	struct pollfd pfd = { .fd = sock, .events = POLLIN };
-	const int start = now_ms();
+	const int64_t start = now_ms();
 	int left = ANSWER_MS;
 	int ret;
 
@@ -192,7 +192,7 @@ static int answer_wait(int sock)
 		ret = poll(&pfd, 1, left);
 		if (ret >= 0 || errno != EINTR)
 			break;
-		left = ANSWER_MS - (now_ms() - start);
+		left = (int)(ANSWER_MS - (now_ms() - start));
 	} while (left > 0);
 	if (ret < 0 && errno != EINTR)
 		return -errno;

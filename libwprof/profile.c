@@ -196,7 +196,10 @@ static void profile_totals(struct wprof *w)
 	iv->n_soft_dirty_runs = w->soft.runs.n;
 	iv->cost.scan_ns = w->track.scan_ns;
 	iv->cost.n_scans = w->track.n_calls;
-	iv->cost.faults = iv->written_pages - w->track.first_written - w->estimated_pages;
+	/* what is estimated of new memory is in both */
+	iv->cost.faults = w->track.first_written + w->estimated_pages;
+	iv->cost.faults =
+		iv->cost.faults < iv->written_pages ? iv->written_pages - iv->cost.faults : 0;
 }
 
 static int profile_interval(struct wprof *w)
@@ -582,7 +585,8 @@ void wprof_close(struct wprof *w)
 		return;
 	if (w->uffd >= 0)
 		close(w->uffd);
-	huge_give_back(&w->huge, w->pidfd);
+	if (!w->ended) /* after an exec the addresses are another program's */
+		huge_give_back(&w->huge, w->pidfd);
 	huge_close(&w->huge);
 	soft_close(&w->soft);
 	sample_close(w->track.sample);

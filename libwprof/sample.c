@@ -18,7 +18,8 @@
  * Memory that becomes hot was armed by the scan that made it so, and is measured
  * once more by the next one. Every estimate is a count that was measured at most
  * SAMPLE_TURNS intervals ago; memory that stops being written is noticed no
- * later. Runs hold measured pages only.
+ * later. Runs hold measured pages only. Memory that an interval does not meet is
+ * forgotten: what is mapped there later is new, and read like all that is new.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ struct unit {
 	uint64_t measured; /* in this interval */
 	bool armed, was_armed;
 	bool cooled;
+	bool seen; /* in this interval: there is memory */
 	bool gone; /* replaced by other memory */
 };
 
@@ -137,6 +139,7 @@ static int unit_scan(struct sample *s, struct track *t, struct area *a, struct u
 {
 	uint64_t n = share(u->written, end - start, u->end - u->start);
 
+	u->seen = true;
 	u->armed = u->cooled || (u->start / SAMPLE_UNIT + t->number) % SAMPLE_TURNS == 0;
 	if (u->was_armed)
 		return unit_measure(t, a, u, start, end);
@@ -211,8 +214,11 @@ static uint64_t sample_runs(const struct runs *runs, size_t *k, uint64_t start, 
 	return n;
 }
 
+/* A unit that was not met lost its memory: what comes there later is other memory. */
 static void unit_settle(struct unit *u)
 {
+	u->gone |= !u->seen;
+	u->seen = false;
 	if (u->was_armed)
 		u->written = u->measured;
 	u->measured = 0;

@@ -187,11 +187,14 @@ static void track_covered(struct track *t, struct area *a, bool same, uint64_t c
 	a->flags = WPROF_VMA_NEW;
 }
 
-/* New memory. Registering it may keep it from being merged: is there room? */
+/*
+ * New memory. Registering it may keep it from being merged: is there room? What is
+ * there from the beginning, or again after a pause, is taken as it is.
+ */
 static void track_first(struct track *t, struct area *a)
 {
 	a->flags |= WPROF_VMA_NEW;
-	if (t->number && t->n_maps > t->max_maps / 4 * 3) {
+	if (t->before.n && t->n_maps > t->max_maps / 4 * 3) {
 		a->state |= AREA_REFUSED;
 		t->limit_bytes += a->end - a->start;
 	}

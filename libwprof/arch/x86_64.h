@@ -107,7 +107,10 @@ static inline bool arch_answers_eintr(long nr)
 	return false;
 }
 
-/* Calls that answer EINTR where their socket has a timeout. */
+/*
+ * Calls that answer EINTR where their socket has a timeout, and those that do so
+ * where the kernel cannot write back the time that is left.
+ */
 static inline bool arch_may_answer_eintr(long nr)
 {
 	switch (nr) {
@@ -124,6 +127,9 @@ static inline bool arch_may_answer_eintr(long nr)
 	case SYS_accept:
 	case SYS_accept4:
 	case SYS_connect:
+	case SYS_select:
+	case SYS_pselect6:
+	case SYS_ppoll:
 		return true;
 	}
 	return false;

@@ -636,6 +636,12 @@ KID_CASE(limit__new_memory_left_alone,
 	kid_write(k, p, 5);
 	SHOWS(5, k, p, 16);
 	ATF_CHECK_EQ(0, k->iv->untracked_limit_bytes);
+	/* after a pause all of it is there from the beginning */
+	k->w->track.max_maps = 8;
+	ATF_REQUIRE_EQ(0, wprof_pause(k->w));
+	ATF_REQUIRE_EQ(0, wprof_resume(k->w));
+	kid_write(k, p, 7);
+	SHOWS(7, k, p, 16);
 }
 
 CASE_WITHIN("60", many__ten_thousand_vmas, "10,000 VMAs are followed, each write found")

@@ -83,6 +83,32 @@ CASE_WITHIN("60", unmapped__hot_memory_that_goes,
 	kid_end(&k);
 }
 
+CASE_WITHIN("60", unmapped__mapped_anew_later,
+	    "What is mapped where hot memory was, intervals later, is read exactly")
+{
+	struct kid k;
+
+	start_hot(&k);
+	intervals(&k, 2, 1); /* some of it is not armed now */
+	ATF_REQUIRE_EQ(0, kid_call(&k, munmap, HOT, (long)HOT_LEN));
+	for (int i = 0; i < 3; i++) {
+		kid_sample(&k);
+		ATF_CHECK(k.iv->cost.faults <= k.iv->written_pages);
+	}
+	kid_mmap_at(&k, HOT, HOT_LEN, PROT_READ | PROT_WRITE, KID_ANON | MAP_FIXED);
+	kid_call(&k, madvise, HOT, (long)HOT_LEN, MADV_NOHUGEPAGE);
+	kid_write(&k, HOT, 700);
+	kid_sample(&k);
+	ATF_CHECK_EQ(700, kid_written(&k, HOT, HOT_LEN));
+	ATF_CHECK_EQ(700, kid_vma(&k, HOT)->written_pages);
+	ATF_CHECK(k.iv->cost.faults <= k.iv->written_pages);
+	ATF_CHECK_EQ(0, n_hot(&k, HOT, HOT_LEN));
+	kid_write(&k, HOT, 300);
+	kid_sample(&k);
+	ATF_CHECK_EQ(300, kid_vma(&k, HOT)->written_pages);
+	kid_end(&k);
+}
+
 CASE_WITHIN("60", replaced__hot_memory_mapped_anew,
 	    "Hot memory replaced by other memory is read exactly")
 {
@@ -260,6 +286,7 @@ CASE_WITHIN("60", split__hot_memory_with_borders,
 ATF_TP_ADD_TCS(tp)
 {
 	ATF_TP_ADD_TC(tp, unmapped__hot_memory_that_goes);
+	ATF_TP_ADD_TC(tp, unmapped__mapped_anew_later);
 	ATF_TP_ADD_TC(tp, replaced__hot_memory_mapped_anew);
 	ATF_TP_ADD_TC(tp, exact__never_estimates);
 	ATF_TP_ADD_TC(tp, hot__armed_in_turns);
