@@ -236,7 +236,8 @@ TEST_CASE(storm__freed,
 {
 	struct pctx_reader_opts opts = { .size = sizeof(opts), .attempts_max = 1 };
 	struct scene s = scene_begin(freeing_writer, NULL);
-	unsigned int n_read = 0, n_busy = 0, n_least = n_attempts(tc) / 4;
+	unsigned int n_read = 0, n_busy = 0;
+	unsigned int n_least = (n_attempts(tc) < ATTEMPTS ? n_attempts(tc) : ATTEMPTS) / 4;
 	struct pctx_context *c;
 
 	ATF_REQUIRE_EQ(1, write(s.order, "\1", 1));

@@ -193,8 +193,9 @@ struct wprof;
  * @out: the session; end it by wprof_close()
  * @why: the reason in words when it fails; may be NULL
  *
- * One thread of @pid is stopped for well under a millisecond. All private
- * writable memory is registered and what exists of it armed; interval 1 begins.
+ * One thread of @pid is stopped for well under a millisecond, and each that is
+ * running once more for an instant; longer where more are running than there are
+ * processors. All private writable memory is registered and what exists of it armed; interval 1 begins.
  * Memory that does not exist is never armed. A VMA owned by another userfaultfd
  * is skipped and told in each interval. Where it is another profiler's, that is
  * refused; of several that begin at the same instant exactly one goes on.
