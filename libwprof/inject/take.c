@@ -324,7 +324,9 @@ static int take_stopped(struct tracee *t, int *uffd, int *number, uint64_t deadl
 			       "thread %d of process %d does not get to run; is its cgroup frozen?",
 			       t->tid, t->pid);
 	if (err)
-		return err;
+		return err == -ESRCH
+			       ? err
+			       : why_system(why, err, "thread %d of process %d", t->tid, t->pid);
 	if (ret < 0)
 		return take_refused(t->pid, (int)ret, why);
 	*number = (int)ret;

@@ -437,9 +437,22 @@ static int step_once(struct tracee *t, uint64_t deadline_ns, struct arch_regs *r
 }
 
 /*
- * The stop at entry has the instruction pointer behind the instruction already;
- * so has the one at exit, which comes second.
+ * What does this stop of a thread that stops at calls mean? As step_stopped(). The
+ * stop at entry has the instruction pointer behind the instruction already; so has
+ * the one at exit, which comes second.
  */
+static int syscall_stopped(struct tracee *t, const struct stop *stop, int *entered,
+			   struct arch_regs *regs)
+{
+	if (stop_is_trap(stop))
+		return 0;
+	t->at_syscall = stop->sig == SYSCALL_STOP;
+	if (t->at_syscall)
+		return (*entered)++ ? tracee_ran(t, regs) : 0;
+	t->sig = stop->sig;
+	return 0;
+}
+
 static int syscall_once(struct tracee *t, int *entered, uint64_t deadline_ns,
 			struct arch_regs *regs)
 {
@@ -449,13 +462,7 @@ static int syscall_once(struct tracee *t, int *entered, uint64_t deadline_ns,
 	err = tracee_resume(t, PTRACE_SYSCALL);
 	if (!err)
 		err = stop_wait(t->tid, 0, *entered ? 0 : deadline_ns, &stop);
-	if (err || stop_is_trap(&stop))
-		return err;
-	t->at_syscall = stop.sig == SYSCALL_STOP;
-	if (t->at_syscall)
-		return (*entered)++ ? tracee_ran(t, regs) : 0;
-	t->sig = stop.sig;
-	return 0;
+	return err ? err : syscall_stopped(t, &stop, entered, regs);
 }
 
 /*
@@ -463,7 +470,7 @@ static int syscall_once(struct tracee *t, int *entered, uint64_t deadline_ns,
  * where it is; this works on a frozen thread too. 1: it has run after all;
  * 0: it has run, but its SIGTRAP is still to come; -ETIMEDOUT: it has not.
  */
-static int tracee_give_up(struct tracee *t, struct arch_regs *regs)
+static int tracee_give_up(struct tracee *t, int *entered, struct arch_regs *regs)
 {
 	struct stop stop = { 0 };
 	int ret;
@@ -472,9 +479,10 @@ static int tracee_give_up(struct tracee *t, struct arch_regs *regs)
 	if (!ret)
 		ret = stop_wait(t->tid, 0, 0, &stop);
 	while (!ret && !stop_is_trap(&stop)) {
-		ret = step_stopped(t, &stop, regs);
+		ret = t->by_syscall ? syscall_stopped(t, &stop, entered, regs)
+				    : step_stopped(t, &stop, regs);
 		if (!ret)
-			ret = tracee_resume(t, PTRACE_SINGLESTEP);
+			ret = tracee_resume(t, t->by_syscall ? PTRACE_SYSCALL : PTRACE_SINGLESTEP);
 		if (!ret)
 			ret = stop_wait(t->tid, 0, 0, &stop);
 	}
@@ -498,7 +506,7 @@ static int tracee_run(struct tracee *t, uint64_t deadline_ns, struct arch_regs *
 			ret = step_once(t, deadline_ns, regs);
 		if (ret != -ETIMEDOUT)
 			continue;
-		ret = tracee_give_up(t, regs);
+		ret = tracee_give_up(t, &entered, regs);
 		deadline_ns = 0;
 	} while (!ret);
 	return ret < 0 ? ret : 0;
