@@ -4,8 +4,8 @@
  * did. The seed is printed; `exact_test -v seed=N` repeats a run, and with the
  * variable soak it is a long one.
  *
- * The model knows of each page of an arena whether it is mapped, populated and
- * written. Memory that is new to the profiler, or was moved, counts as written
+ * The model knows of each page of an arena, and of what the heap grows by and
+ * shrinks to, whether it is mapped, populated and written. Memory that is new to the profiler, or was moved, counts as written
  * as a whole, as far as it is populated. Huge pages are off: one write would
  * populate 512 pages. The racing case cannot know in which of two intervals a
  * write falls, so there only losses are looked for.
@@ -20,13 +20,16 @@
 #define ARENA	    0x300000000000L
 #define ARENA_PAGES 2048
 #define MAX_SPAN    160
+#define HEAP_PAGES  64
 
 struct model {
 	bool mapped[ARENA_PAGES];
 	bool writable[ARENA_PAGES];
 	bool populated[ARENA_PAGES];
 	bool written[ARENA_PAGES];
-	bool heap_mapped;
+	long heap, heap_n; /* where it began to grow, and the pages there are of it */
+	bool heap_populated[HEAP_PAGES];
+	bool heap_written[HEAP_PAGES];
 	uint64_t random;
 	unsigned long n_ops, n_intervals, n_pages, n_more;
 };
@@ -149,15 +152,19 @@ static void op_fork(const struct kid *k, struct model *m, long first, long n)
 	ATF_REQUIRE_EQ(0, kid_order(k, KID_FORK, 0, addr_of(first), n, 1));
 }
 
-/* The heap is not modelled page for page: its count is checked at once. */
+/* The heap grows or shrinks to any size, and up to n pages at its end are written. */
 static void op_brk(const struct kid *k, struct model *m, long n)
 {
-	long top = kid_call(k, brk, 0);
+	long want = (long)draw(m, HEAP_PAGES + 1), top = m->heap + want * (long)PAGE;
 
-	(void)m;
-	ATF_REQUIRE_EQ(top + n * (long)PAGE, kid_call(k, brk, top + n * (long)PAGE));
-	kid_write(k, top, n);
 	ATF_REQUIRE_EQ(top, kid_call(k, brk, top));
+	for (long i = want < m->heap_n ? want : m->heap_n; i < HEAP_PAGES; i++)
+		m->heap_populated[i] = m->heap_written[i] = false;
+	m->heap_n = want;
+	n = n < want ? n : want;
+	kid_write(k, top - n * (long)PAGE, n);
+	for (long i = want - n; i < want; i++)
+		m->heap_populated[i] = m->heap_written[i] = true;
 }
 
 static void operate(const struct kid *k, struct model *m)
@@ -187,16 +194,16 @@ static void operate(const struct kid *k, struct model *m)
 		op_fork(k, m, first, n);
 }
 
-/* The profile's pages of the arena, one flag each */
-static void reported(const struct kid *k, bool *pages)
+/* The profile's pages of n from an address on, one flag each */
+static void reported(const struct kid *k, long start, long n, bool *pages)
 {
-	memset(pages, 0, ARENA_PAGES * sizeof(*pages));
+	memset(pages, 0, (size_t)n * sizeof(*pages));
 	for (size_t i = 0; i < k->iv->n_runs; i++)
 		for (uint64_t p = 0; p < k->iv->runs[i].n_pages; p++) {
 			uint64_t addr = k->iv->runs[i].start + p * PAGE;
 
-			if (addr >= (uint64_t)ARENA && addr < (uint64_t)addr_of(ARENA_PAGES))
-				pages[(addr - (uint64_t)ARENA) / PAGE] = true;
+			if (addr >= (uint64_t)start && addr < (uint64_t)(start + n * (long)PAGE))
+				pages[(addr - (uint64_t)start) / PAGE] = true;
 		}
 }
 
@@ -204,33 +211,41 @@ static void reported(const struct kid *k, bool *pages)
  * The kernel may take the registration from a VMA that memory was moved to:
  * the profile says that it is new or has changed, and reports all that it holds.
  */
-static bool is_changed(const struct kid *k, long page)
+static bool is_changed(const struct kid *k, long addr)
 {
-	const struct wprof_vma *vma = kid_vma(k, addr_of(page));
+	const struct wprof_vma *vma = kid_vma(k, addr);
 
 	return vma && vma->flags & (WPROF_VMA_NEW | WPROF_VMA_CHANGED);
 }
 
-static void compare(struct kid *k, struct model *m, uint64_t seed)
+static void compare_pages(const struct kid *k, struct model *m, long start, long n,
+			  const bool *populated, bool *written, uint64_t seed)
 {
 	static bool pages[ARENA_PAGES];
 
-	kid_sample(k);
-	kid_invariants(k);
-	reported(k, pages);
-	m->n_intervals++;
-	for (long i = 0; i < ARENA_PAGES; i++) {
-		bool more = pages[i] && !m->written[i] && m->populated[i] && is_changed(k, i);
+	reported(k, start, n, pages);
+	for (long i = 0; i < n; i++) {
+		bool more = pages[i] && !written[i] && populated[i] &&
+			    is_changed(k, start + i * (long)PAGE);
 
 		m->n_more += more;
-		ATF_REQUIRE_MSG(pages[i] == m->written[i] || more,
-				"seed %lu, interval %lu, page %ld: reported %d, written %d, "
-				"mapped %d, populated %d",
-				(unsigned long)seed, m->n_intervals, i, pages[i], m->written[i],
-				m->mapped[i], m->populated[i]);
+		ATF_REQUIRE_MSG(pages[i] == written[i] || more,
+				"seed %lu, interval %lu, page %ld of %#lx: reported %d, written "
+				"%d, populated %d",
+				(unsigned long)seed, m->n_intervals, i, start, pages[i], written[i],
+				populated[i]);
 		m->n_pages += pages[i];
-		m->written[i] = false;
+		written[i] = false;
 	}
+}
+
+static void compare(struct kid *k, struct model *m, uint64_t seed)
+{
+	kid_sample(k);
+	kid_invariants(k);
+	m->n_intervals++;
+	compare_pages(k, m, ARENA, ARENA_PAGES, m->populated, m->written, seed);
+	compare_pages(k, m, m->heap, HEAP_PAGES, m->heap_populated, m->heap_written, seed);
 }
 
 static uint64_t seed_of(const atf_tc_t *tc)
@@ -265,6 +280,7 @@ static void run(const atf_tc_t *tc, enum track_way way, unsigned int vec_len)
 	ATF_REQUIRE(m != NULL);
 	m->random = seed | 1;
 	kid_start(&k);
+	m->heap = kid_call(&k, brk, 0);
 	op_map(&k, m, 0, ARENA_PAGES);
 	op_write(&k, m, 0, ARENA_PAGES / 2);
 	kid_profile(&k, NULL);

@@ -8,7 +8,8 @@
 
 #include "tests/inject_common.h"
 
-#define N_THREADS 64
+#define N_THREADS    64
+#define MORE_THREADS 600 /* than the 512 of others */
 
 static struct shared *threads_shared;
 
@@ -75,6 +76,38 @@ INJECT_CASE(threads__many, "A target with 64 sleeping threads")
 
 	target_wait(&t, 1);
 	for (int i = 0; i < 20; i++)
+		inject_ok(&t);
+	target_finish(&t);
+}
+
+static void *naps(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&threads_shared->stop))
+		pause_ms(500);
+	return NULL;
+}
+
+static void body_more(struct shared *shared)
+{
+	static pthread_t threads[MORE_THREADS];
+	pthread_attr_t small;
+
+	threads_shared = shared;
+	CHILD_REQUIRE(!pthread_attr_init(&small) && !pthread_attr_setstacksize(&small, 65536));
+	for (int i = 0; i < MORE_THREADS; i++)
+		CHILD_REQUIRE(!pthread_create(&threads[i], &small, naps, NULL));
+	atomic_store(&shared->ready, 1);
+	for (int i = 0; i < MORE_THREADS; i++)
+		CHILD_REQUIRE(!pthread_join(threads[i], NULL));
+}
+
+INJECT_CASE(threads__six_hundred, "A target with more threads than any list has room for")
+{
+	struct target t = target_start(body_more);
+
+	target_wait(&t, 1);
+	for (int i = 0; i < 3; i++)
 		inject_ok(&t);
 	target_finish(&t);
 }
@@ -268,6 +301,7 @@ ATF_TP_ADD_TCS(tp)
 {
 	ATF_TP_ADD_TC(tp, threads__same_code);
 	ATF_TP_ADD_TC(tp, threads__many);
+	ATF_TP_ADD_TC(tp, threads__six_hundred);
 	ATF_TP_ADD_TC(tp, threads__all_busy);
 	ATF_TP_ADD_TC(tp, threads__come_and_go);
 	ATF_TP_ADD_TC(tp, threads__leader_gone);
