@@ -58,6 +58,7 @@ int main(int argc, char **argv)
 		       "was written as JSON on SIGUSR1 and at the end.",
 		.size_bytes = 64 << 20,
 		.threads = 1,
+		.has_pattern = true,
 	};
 
 	page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -25,8 +25,8 @@ static const struct argp_option options[] = {
 	{ "duration", 'd', "SECONDS", 0, "end after so long (default: until a signal)", 0 },
 	{ "threads", 't', "N", 0, "threads that write, each a part of the memory", 0 },
 	{ "fork", KEY_FORK, "N", 0, "children that run the same beside", 0 },
-	{ "pattern", 'p', "NAME", 0, "sequential, uniform, zipf, stride or phases", 0 },
-	{ "stride", KEY_STRIDE, "PAGES", 0, "step of the stride pattern (default 16)", 0 },
+	{ "pattern", 'p', "NAME", 0, "memwrite: sequential, uniform, zipf, stride or phases", 0 },
+	{ "stride", KEY_STRIDE, "PAGES", 0, "memwrite: step of the stride pattern (default 16)", 0 },
 	{ "period", KEY_PERIOD, "MS", 0, "memory-alloc: time between two allocations", 0 },
 	{ "seed", KEY_SEED, "N", 0, "start of the random numbers", 0 },
 	{ "thp", KEY_THP, "WHEN", 0, "huge pages: always, never or system", 0 },
@@ -92,6 +92,14 @@ static bool store(struct workload *w, int key, const char *arg)
 	return false;
 }
 
+/* What the program would not heed is no option of it. */
+static bool is_heeded(const struct workload *w, int key)
+{
+	if (key == 'p' || key == KEY_STRIDE)
+		return w->has_pattern;
+	return key != KEY_PERIOD || w->period_ms;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	if (key == ARGP_KEY_ARG)
@@ -102,6 +110,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 	if (!arg || key == ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
+	if (!is_heeded(state->input, key))
+		argp_error(state, "another workload has that option: see --help");
 	if (!store(state->input, key, arg))
 		argp_error(state, "bad value '%s'", arg);
 	return 0;

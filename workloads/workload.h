@@ -34,6 +34,7 @@ struct workload {
 	unsigned int threads;
 	unsigned int forks; /* children that run the same workload */
 	uint64_t seed;
+	bool has_pattern; /* it heeds these: */
 	enum pattern_kind pattern;
 	uint64_t stride_pages;
 	int thp;   /* 1 always, 0 never, -1 as the system has it */

@@ -15,6 +15,10 @@ options__refused_body()
 		# shellcheck disable=SC2086 # several words on purpose
 		atf_check -s exit:2 -o empty -e match:memwrite "$bin/memwrite" $args
 	done
+	# what a program would not heed
+	atf_check -s exit:2 -e match:'another workload' "$bin/matmul" --pattern zipf
+	atf_check -s exit:2 -e match:'another workload' "$bin/memory-alloc" --stride 4
+	atf_check -s exit:2 -e match:'another workload' "$bin/memwrite" --period 10
 }
 
 atf_test_case memwrite__truth_of_limit
