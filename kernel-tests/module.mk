@@ -47,4 +47,12 @@ soak-criu:
 	@$(MAKE) --no-print-directory all-tests
 	@SOAK=true ./kernel-tests/check --timeout 3600 $B 6.12-criu newest-criu 6.12-migrate
 
-.PHONY: soak-criu
+# ---- 100,000 random operations in each way of scanning, in emulated kernels
+soak: soak-exact
+soak-exact:
+	@./scripts/need build check kernels
+	@$(MAKE) --no-print-directory all-tests
+	@SOAK=true ./kernel-tests/check --timeout 3600 $B 6.12 newest -- \
+		$(addprefix libwprof/tests/exact_test:random__,as_chosen two_phases one_filter)
+
+.PHONY: soak-criu soak-exact
