@@ -9,7 +9,9 @@
  * the VMAs as they are now; a cell takes over the history of the old cell it
  * overlaps most, so history survives growth, splits, merges and whatever is
  * done to the target beside (a pause, a dump). It ends with the memory: when no
- * VMA is there any more, or the VMA was replaced by another.
+ * VMA is there any more, or the VMA was replaced by another. Memory that mremap()
+ * moved (a large array that grew, say) is at other addresses, and new there: it is
+ * hot again as soon as it was written in enough intervals.
  *
  * Populated pages are counted for cells that were written only, and a count
  * serves HEAT_COUNT_AGE intervals; the first one of a cell serves less, so that
