@@ -286,12 +286,12 @@ static void check_bugs_6_12(struct check *c, const char *release)
 {
 	for (size_t i = 0; i < sizeof(bugs_6_12) / sizeof(bugs_6_12[0]); i++)
 		if (version_below(release, 6, 12, bugs_6_12[i].release)) {
-			check_add(c, "scan_bugs", 0, false,
+			check_add(c, "scan_fixes", 0, false,
 				  "Linux %.60s %s: mended in 6.12.%d; take 6.12.117 or newer",
 				  release, bugs_6_12[i].what, bugs_6_12[i].release);
 			return;
 		}
-	check_add(c, "scan_bugs", 1, false, "those known are mended in Linux %.60s", release);
+	check_add(c, "scan_fixes", 1, false, "those known are mended in Linux %.60s", release);
 }
 
 static void check_bugs(struct check *c)
@@ -301,14 +301,14 @@ static void check_bugs(struct check *c)
 	if (uname(&u) || version_below(u.release, 6, 7, 0))
 		return; /* it has no scan */
 	if (version_below(u.release, 6, 8, 10))
-		check_add(c, "scan_bugs", 0, false,
+		check_add(c, "scan_fixes", 0, false,
 			  "Linux %.60s can lose written pages while it "
 			  "scans: mended in 6.8.10 and 6.9",
 			  u.release);
 	else if (version_below(u.release, 6, 13, 0))
 		check_bugs_6_12(c, u.release);
 	else
-		check_add(c, "scan_bugs", 1, false, "none is on record here for Linux %.60s",
+		check_add(c, "scan_fixes", 1, false, "none is on record here for Linux %.60s",
 			  u.release);
 }
 
