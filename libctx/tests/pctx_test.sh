@@ -307,6 +307,43 @@ watch__ebpf_body()
 }
 watch__ebpf_cleanup() { publisher_stop; }
 
+atf_test_case watch__ebpf_storm cleanup
+watch__ebpf_storm_head()
+{
+	atf_set "descr" "Who publishes without pause does not keep watch from its end"
+	atf_set "require.user" "root"
+	atf_set "timeout" "60"
+}
+watch__ebpf_storm_body()
+{
+	for _ in 1 2; do
+		"$(atf_get_srcdir)/publisher" loop 2000000000 > out &
+		echo $! >> writers
+	done
+	"$bin/pctx" watch --json --interval 3600000 > events 2> why &
+	watcher=$!
+	await 100
+	if grep -q '"source":"poll"' events; then
+		kill "$watcher"
+		atf_skip "no eBPF here: $(cat why)"
+	fi
+	kill -INT "$watcher"
+	tries=0
+	while kill -0 "$watcher" 2> /dev/null; do
+		tries=$((tries + 1))
+		[ $tries -lt 100 ] || atf_fail 'it does not end'
+		sleep 0.1
+	done
+	wait "$watcher" || atf_fail "watch: $?"
+	atf_check -o save:some timeout 20 "$bin/pctx" watch --json --interval 3600000 --count 3
+	atf_check_equal 4 "$(wc -l < some)" # with the one that says what they are
+}
+watch__ebpf_storm_cleanup()
+{
+	while read -r p; do kill -KILL "$p" 2> /dev/null; done < writers
+	:
+}
+
 atf_test_case watch__ebpf_32_bit cleanup
 watch__ebpf_32_bit_head()
 {
@@ -567,6 +604,7 @@ atf_init_test_cases()
 	atf_add_test_case list__procfs
 	atf_add_test_case watch__poll
 	atf_add_test_case watch__ebpf
+	atf_add_test_case watch__ebpf_storm
 	atf_add_test_case watch__ebpf_32_bit
 	atf_add_test_case watch__bad_targets
 	atf_add_test_case watch__pid_reused

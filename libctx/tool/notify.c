@@ -11,12 +11,15 @@
 #include "bpf/watch_event.h"
 #include "watch.skel.h"
 
+#define TOLD_MOST 256
+
 struct notify {
 	struct watch_bpf *bpf;
 	struct ring_buffer *events;
 	notify_fn *fn;
 	void *arg;
 	unsigned long long n_lost;
+	unsigned int n_told; /* in this notify_wait() */
 };
 
 static int on_event(void *arg, void *data, size_t len)
@@ -25,8 +28,8 @@ static int on_event(void *arg, void *data, size_t len)
 	struct notify *n = arg;
 
 	(void)len;
-	n->fn((pid_t)event->pid, n->arg);
-	return 0;
+	/* an error is what ends libbpf's loop, which else goes on until it has caught up */
+	return n->fn((pid_t)event->pid, n->arg) && ++n->n_told < TOLD_MOST ? 0 : -ECANCELED;
 }
 
 /* The device as the kernel has it inside, not as stat() gives it. */
@@ -77,6 +80,7 @@ bool notify_wait(struct notify *n, unsigned int ms)
 {
 	unsigned long long n_lost;
 
+	n->n_told = 0;
 	if (ring_buffer__poll(n->events, (int)ms) == -EINTR)
 		return false;
 	n_lost = __atomic_load_n(&n->bpf->bss->n_lost, __ATOMIC_RELAXED);

@@ -7,8 +7,9 @@
 
 struct notify;
 
-/** notify_fn - a process has published or updated; @pid 0: some event was lost */
-typedef void notify_fn(pid_t pid, void *arg);
+/** notify_fn - a process has published or updated; @pid 0: some event was lost.
+ * Return: false: tell of no more before the next notify_wait() */
+typedef bool notify_fn(pid_t pid, void *arg);
 
 /**
  * notify_open() - begin to be told
@@ -19,7 +20,8 @@ typedef void notify_fn(pid_t pid, void *arg);
  */
 struct notify *notify_open(bool first_namespace, notify_fn *fn, void *arg, const char **why);
 
-/** notify_wait() - up to @ms for events; false when a signal came */
+/** notify_wait() - up to @ms for events, and a few hundred at most: who publishes
+ * without pause must not keep the caller here; false when a signal came */
 bool notify_wait(struct notify *n, unsigned int ms);
 
 void notify_close(struct notify *n);

@@ -356,43 +356,60 @@ static void scan(struct watch *w)
 		scan_all(w);
 }
 
-static void on_publication(pid_t pid, void *arg)
+static bool on_publication(pid_t pid, void *arg)
 {
 	struct watch *w = arg;
 	struct entry *e = entry_find(w, pid);
+	bool gone = e && !entry_look(w, e);
 
+	if (gone)
+		entry_drop(w, e);
+	/* its number may be another's already, who is the one that published */
 	if (!pid)
 		w->rescan = true;
-	else if (e && !entry_look(w, e))
-		entry_drop(w, e);
-	else if (!e && is_watched(w, pid))
+	else if ((!e || (gone && !w->pids)) && is_watched(w, pid))
 		process_look(w, pid);
+	return !w->over && !stopped;
 }
 
 /* ---- the loop ------------------------------------------------------------------------ */
 
-static void wait_interval(struct watch *w, struct notify *notify)
+static uint64_t now_ms(void)
 {
-	struct timespec pause = { (time_t)(w->interval_ms / 1000),
-				  (long)(w->interval_ms % 1000) * 1000000 };
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void wait_until(struct notify *notify, uint64_t due_ms)
+{
+	uint64_t now = now_ms(), ms = due_ms > now ? due_ms - now : 0;
+	struct timespec pause = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
 
 	if (notify)
-		notify_wait(notify, (unsigned int)w->interval_ms);
+		notify_wait(notify, (unsigned int)ms);
 	else
 		nanosleep(&pause, NULL);
 }
 
+/* An event is about one process; all are looked at when an interval is over. */
 static void loop(struct watch *w, struct notify *notify)
 {
+	uint64_t due_ms = 0;
+
 	while (!w->over && !stopped) {
-		entries_look(w);
+		if (now_ms() >= due_ms) {
+			due_ms = now_ms() + w->interval_ms;
+			entries_look(w);
+		}
 		/* given ones are few: their exit is noticed by looking */
 		if (!w->over && (!notify || w->rescan || w->pids)) {
 			w->rescan = false;
 			scan(w);
 		}
 		if (!w->over && !stopped)
-			wait_interval(w, notify);
+			wait_until(notify, due_ms);
 	}
 }
 
