@@ -1,5 +1,5 @@
 /*
- * ctx_storm [ATTEMPTS]: single attempts to read (1,000,000 by default) against a
+ * ctx_storm [ATTEMPTS]: single attempts to read (10,000,000 by default, some six minutes) against a
  * process that updates without a pause. Each context names its number twice: one
  * that disagrees with itself was torn.
  */
@@ -55,7 +55,7 @@ static bool agrees(const struct pctx_context *c)
 int main(int argc, char **argv)
 {
 	struct pctx_reader_opts opts = { .size = sizeof(opts), .attempts_max = 1 };
-	uint64_t attempts = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000000;
+	uint64_t attempts = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
 	uint64_t n_read = 0, n_busy = 0, n_torn = 0, n_other = 0, n_changed = 0, last = 0;
 	static double us[SAMPLES];
 	struct pctx_reader *reader;
