@@ -171,7 +171,7 @@ static void send_traps(const struct target *t)
 INJECT_CASE(trap__own, "SIGTRAPs sent to a target while it is stepped arrive, each once")
 {
 	struct target t = target_start(body_trap_handled);
-	int rounds = rounds_of(tc, 200, 50);
+	int rounds = rounds_of(tc, 200, 25);
 	pid_t sender;
 
 	target_wait(&t, 1);

@@ -278,7 +278,7 @@ static void body_execs(struct shared *shared)
 INJECT_CASE(exec__meanwhile, "A target that execs all the time is injected or refused, not harmed")
 {
 	struct target t = target_start(body_execs);
-	int rounds = rounds_of(tc, 200, 40);
+	int rounds = rounds_of(tc, 200, 20);
 	int good = 0;
 	int fd;
 
