@@ -131,23 +131,12 @@ int arm_register(int uffd, struct area *areas, size_t n, struct scan *rival)
 	return rc;
 }
 
-/*
- * Only what is ours: older kernels let any userfaultfd unregister the memory of
- * another one.
- */
-void arm_unregister(int uffd, const struct area *areas, size_t n)
+void arm_unregister(int uffd, uint64_t start, uint64_t end)
 {
+	struct uffdio_range range = { .start = start, .len = end - start };
 	int saved = errno;
 
-	for (size_t i = 0; i < n; i++) {
-		struct uffdio_range range = {
-			.start = areas[i].start,
-			.len = areas[i].end - areas[i].start,
-		};
-
-		if (area_tracked(&areas[i]) && !(areas[i].state & AREA_FRESH))
-			(void)ioctl(uffd, UFFDIO_UNREGISTER, &range);
-	}
+	(void)ioctl(uffd, UFFDIO_UNREGISTER, &range); /* or it went away meanwhile */
 	errno = saved;
 }
 

@@ -14,8 +14,8 @@ WPROF_CHECKED int arm_api(int uffd);
  */
 WPROF_CHECKED int arm_register(int uffd, struct area *areas, size_t n, struct scan *rival);
 
-/* What is registered: AREA_FRESH is not */
-void arm_unregister(int uffd, const struct area *areas, size_t n);
+/* Of a mapping that is registered by us */
+void arm_unregister(int uffd, uint64_t start, uint64_t end);
 
 /* Arm every data page there is and count them; never one that does not exist */
 WPROF_CHECKED int arm_baseline(struct scan *s, struct area *areas, size_t n);

@@ -725,7 +725,37 @@ int track_start(struct track *t)
 	return track_error(t, rc);
 }
 
+/*
+ * Have we registered any of it? As for arm_unregister(): only then it is undone, since
+ * older kernels let any userfaultfd unregister the memory of another one.
+ */
+static bool track_is_ours(const struct track *t, uint64_t start, uint64_t end, size_t *k)
+{
+	while (*k < t->now.n && t->now.v[*k].end <= start)
+		++*k;
+	for (size_t i = *k; i < t->now.n && t->now.v[i].start < end; i++)
+		if (area_tracked(&t->now.v[i]) && !(t->now.v[i].state & AREA_FRESH))
+			return true;
+	return false;
+}
+
+/*
+ * A VMA is registered as a whole, and a stack takes it along as it grows: so what is
+ * undone are the mappings of now that hold something of ours, not the areas of the
+ * interval before. Where they cannot be read it is these, or the end of the process.
+ */
 void track_stop(struct track *t)
 {
-	arm_unregister(t->uffd, t->now.v, t->now.n);
+	struct maps_entry e;
+	size_t k = 0;
+	int rc = maps_rewind(t->maps);
+
+	while (!rc && (rc = maps_next(t->maps, &e)) > 0) {
+		rc = 0;
+		if (!(e.flags & MAPS_SHARED) && track_is_ours(t, e.start, e.end, &k))
+			arm_unregister(t->uffd, e.start, e.end);
+	}
+	for (k = 0; k < t->now.n && rc; k++)
+		if (area_tracked(&t->now.v[k]) && !(t->now.v[k].state & AREA_FRESH))
+			arm_unregister(t->uffd, t->now.v[k].start, t->now.v[k].end);
 }

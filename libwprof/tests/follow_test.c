@@ -680,10 +680,21 @@ KID_CASE(arena__hundred_gib_reserved, "A reserved arena of 100 GiB is tracked, n
 	ATF_CHECK_EQ(0, kid_written(k, p, len));
 }
 
-KID_CASE(close__nothing_stays_registered, "After closing no page is armed and no VMA registered")
+static void nothing_registered(const struct kid *k)
 {
 	char line[256];
 	FILE *f;
+
+	snprintf(line, sizeof(line), "/proc/%d/smaps", (int)k->pid);
+	f = fopen(line, "r");
+	ATF_REQUIRE(f != NULL);
+	while (fgets(line, sizeof(line), f))
+		ATF_CHECK(strncmp(line, "VmFlags:", 8) || !strstr(line, " uw"));
+	fclose(f);
+}
+
+KID_CASE(close__nothing_stays_registered, "After closing no page is armed and no VMA registered")
+{
 	long p = followed(k, 64, 64);
 
 	kid_sample(k);
@@ -691,12 +702,7 @@ KID_CASE(close__nothing_stays_registered, "After closing no page is armed and no
 	wprof_close(k->w);
 	k->w = NULL;
 	ATF_CHECK(!(pagemap_entry(k, p) & UAPI_PM_UFFD_WP));
-	snprintf(line, sizeof(line), "/proc/%d/smaps", (int)k->pid);
-	f = fopen(line, "r");
-	ATF_REQUIRE(f != NULL);
-	while (fgets(line, sizeof(line), f))
-		ATF_CHECK(strncmp(line, "VmFlags:", 8) || !strstr(line, " uw"));
-	fclose(f);
+	nothing_registered(k);
 }
 
 KID_CASE(pause__undone_by_resume, "While paused nothing is armed; after resume all is exact again")
@@ -712,6 +718,15 @@ KID_CASE(pause__undone_by_resume, "While paused nothing is armed; after resume a
 	ATF_REQUIRE_EQ(0, wprof_resume(k->w));
 	kid_write(k, p, 3);
 	SHOWS(3, k, p, 64);
+}
+
+KID_CASE(pause__grown_stack, "While paused a stack that grew after the last interval is not armed")
+{
+	kid_profile(k, NULL);
+	kid_sample(k);
+	ATF_REQUIRE_EQ(0, kid_order(k, KID_STACK, 0, 1000));
+	ATF_REQUIRE_EQ(0, wprof_pause(k->w));
+	nothing_registered(k);
 }
 
 ATF_TP_ADD_TCS(tp)
@@ -750,5 +765,6 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, arena__hundred_gib_reserved);
 	ATF_TP_ADD_TC(tp, close__nothing_stays_registered);
 	ATF_TP_ADD_TC(tp, pause__undone_by_resume);
+	ATF_TP_ADD_TC(tp, pause__grown_stack);
 	return atf_no_error();
 }
