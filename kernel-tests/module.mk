@@ -23,7 +23,7 @@ migration-table:
 
 # ---- what is run only in guests (kernel-tests/boots, Kyuafile.guests)
 inside-tests := $(addprefix $B/,$(shell ./scripts/atf-list $d/inside))
-inside-c     := $(filter %/swap_test,$(inside-tests))
+inside-c     := $(filter %/hugetlb_test %/swap_test,$(inside-tests))
 c-tests      += $(inside-c)
 sh-tests     += $(filter-out $(inside-c),$(inside-tests))
 inside-programs := $B/$d/inside/target $B/$d/inside/session

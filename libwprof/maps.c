@@ -28,6 +28,12 @@ struct maps {
 	char buf[MAPS_BUF + 1];
 };
 
+/* hugetlb_file_setup() in the kernel: a file that nobody can open */
+static bool maps_hugetlb(const char *name, uint32_t flags)
+{
+	return !(flags & MAPS_SHARED) && !strcmp(name, "/anon_hugepage (deleted)");
+}
+
 static enum wprof_vma_type maps_type(const char *name, uint32_t flags)
 {
 	static const char *const kernel[] = { "[vdso]", "[vvar", "[vsyscall]", "[uprobes]" };
@@ -39,7 +45,7 @@ static enum wprof_vma_type maps_type(const char *name, uint32_t flags)
 	for (size_t i = 0; i < sizeof(kernel) / sizeof(*kernel); i++)
 		if (!strncmp(name, kernel[i], strlen(kernel[i])))
 			return WPROF_VDSO;
-	if (!*name || !strncmp(name, "[anon:", 6))
+	if (!*name || !strncmp(name, "[anon:", 6) || flags & MAPS_HUGETLB)
 		return WPROF_ANONYMOUS;
 	return flags & MAPS_EXEC ? WPROF_CODE : WPROF_DATA;
 }
@@ -80,6 +86,7 @@ int maps_parse(char *line, struct maps_entry *e)
 	if (q == p || (*q && *q != ' '))
 		return -EBADMSG;
 	e->name = q + strspn(q, " ");
+	e->flags |= maps_hugetlb(e->name, e->flags) ? MAPS_HUGETLB : 0;
 	e->type = maps_type(e->name, e->flags);
 	return 0;
 }

@@ -4,10 +4,11 @@
 
 #include "wprof.h"
 
-#define MAPS_READ   (1u << 0)
-#define MAPS_WRITE  (1u << 1)
-#define MAPS_EXEC   (1u << 2)
-#define MAPS_SHARED (1u << 3)
+#define MAPS_READ    (1u << 0)
+#define MAPS_WRITE   (1u << 1)
+#define MAPS_EXEC    (1u << 2)
+#define MAPS_SHARED  (1u << 3)
+#define MAPS_HUGETLB (1u << 4) /* private memory of MAP_HUGETLB, by its name */
 
 struct maps_entry {
 	uint64_t start, end;

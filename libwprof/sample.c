@@ -8,7 +8,9 @@
  * new. So hot memory is divided into aligned units of 2 MiB, each armed at one
  * interval in SAMPLE_TURNS, by its address: whole units, as scattered pages
  * cost several times as much, and each one in its turn, as then none is
- * forgotten. Everything else is armed always, and exact.
+ * forgotten. Everything else is armed always, and exact; so is memory of MAP_HUGETLB,
+ * where one fault a huge page leaves nothing to save, and a page of 1 GiB cannot be
+ * armed in parts.
  *
  *	armed		read at the next scan, without arming it: a measurement
  *	not armed	not scanned: counts as in its last measurement
@@ -90,7 +92,7 @@ bool sample_has(const struct sample *s, const struct area *a)
 {
 	size_t i;
 
-	if (!s || !s->now.n)
+	if (!s || !s->now.n || a->perms & MAPS_HUGETLB)
 		return false;
 	i = sample_find(s, a->start);
 	return i < s->now.n && s->now.v[i].start < a->end;
