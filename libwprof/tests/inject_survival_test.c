@@ -209,7 +209,7 @@ static unsigned int seed_of(const atf_tc_t *tc)
 static char arena[1 << 20] __attribute__((aligned(4096)));
 
 /* injects and registers memory over and over, until it is killed */
-static void caller(pid_t target)
+static void caller_registers(pid_t target)
 {
 	for (;;) {
 		struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_WP_ASYNC };
@@ -219,34 +219,53 @@ static void caller(pid_t target)
 		};
 		int uffd = -1;
 
-		if (inject_uffd(target, NULL, &uffd, NULL, NULL))
-			continue; /* the injector of a killed caller may still hold it */
+		CHILD_REQUIRE(!inject_uffd(target, NULL, &uffd, NULL, NULL));
 		CHILD_REQUIRE(!ioctl(uffd, UFFDIO_API, &api));
 		CHILD_REQUIRE(!ioctl(uffd, UFFDIO_REGISTER, &reg));
 		close(uffd);
 	}
 }
 
-/* an injector that its caller left behind comes to its end by itself */
-static void wait_untraced(pid_t pid)
+/* profiles, until it is killed: setting up, scanning, pausing, ending */
+static void caller_profiles(pid_t target)
 {
-	struct dirent *entry;
-	char path[64];
-	bool traced;
-	DIR *dir;
+	const struct wprof_interval *iv;
+	struct wprof *w;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	for (;;) {
+		CHILD_REQUIRE(!wprof_open(target, NULL, &w, NULL));
+		for (int i = 0; i < 20; i++)
+			CHILD_REQUIRE(!wprof_sample(w, &iv));
+		CHILD_REQUIRE(!wprof_pause(w));
+		CHILD_REQUIRE(!wprof_resume(w));
+		wprof_close(w);
+	}
+}
+
+/*
+ * An injector that its caller left behind comes to its end by itself, and, this
+ * program being the one that orphans go to, as its child.
+ */
+static void wait_orphans(pid_t target)
+{
+	char path[64];
+	bool found;
+	int status;
+	FILE *f;
+	int pid;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
 	do {
-		traced = false;
-		dir = opendir(path);
-		ATF_REQUIRE(dir);
-		while ((entry = readdir(dir)))
-			traced |= atoi(entry->d_name) > 0 &&
-				  atoi(status_of(pid, atoi(entry->d_name), "TracerPid")) > 0;
-		closedir(dir);
-		if (traced)
-			sched_yield();
-	} while (traced);
+		found = false;
+		f = fopen(path, "re");
+		ATF_REQUIRE(f);
+		while (fscanf(f, "%d", &pid) == 1)
+			if (pid != target) {
+				found = true;
+				ATF_REQUIRE_EQ(pid, waitpid(pid, &status, 0));
+			}
+		fclose(f);
+	} while (found);
 }
 
 /* in smaps: memory that some userfaultfd watches */
@@ -282,20 +301,23 @@ ATF_TC_BODY(caller__killed, tc)
 	pid_t pid;
 	int status;
 
+	ATF_REQUIRE_EQ(0, prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0));
 	target_wait(&t, 1);
 	for (long i = 0; i < n; i++) {
 		struct timespec ts = { 0, 0 };
 
 		pid = fork();
 		ATF_REQUIRE(pid >= 0);
+		if (!pid && i % 2)
+			caller_profiles(t.pid);
 		if (!pid)
-			caller(t.pid);
-		ts.tv_nsec = rand_r(&seed) % 15000000;
+			caller_registers(t.pid);
+		ts.tv_nsec = rand_r(&seed) % (i % 2 ? 30000000 : 15000000);
 		nanosleep(&ts, NULL);
 		ATF_REQUIRE_EQ(0, kill(pid, SIGKILL));
 		ATF_REQUIRE_EQ(pid, waitpid(pid, &status, 0));
 		ATF_REQUIRE(WIFSIGNALED(status));
-		wait_untraced(t.pid);
+		wait_orphans(t.pid);
 		ATF_REQUIRE_EQ_MSG(0, waitpid(t.pid, &status, WNOHANG), "after %ld kills", i + 1);
 		ATF_REQUIRE_EQ(0, count_uffds(t.pid));
 		ATF_REQUIRE(!is_registered(t.pid));
