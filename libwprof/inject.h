@@ -16,6 +16,7 @@ struct inject_stats {
 	uint64_t changed_ns; /* of it, with registers that are not its own */
 	uint32_t rewound;    /* 1: a call that never restarts was restarted */
 	uint32_t by_syscall; /* 1: stops at system calls, not single steps */
+	uint64_t visited_ns; /* the longest that one of n_visited was stopped, as stopped_ns */
 	uint32_t n_visited;  /* busy threads stopped once: in a fork? */
 	uint32_t n_children; /* children the descriptor was closed in */
 };

@@ -310,23 +310,42 @@ static bool thread_read(pid_t pid, pid_t tid, struct thread *thread)
 	return true;
 }
 
+/* Where the next one goes: behind the others, or where none of them was better */
+static size_t thread_place(const struct thread *threads, size_t n, size_t max)
+{
+	size_t worst = 0;
+
+	if (n < max)
+		return n;
+	for (size_t i = 1; i < n; i++)
+		if (threads[i].rank > threads[worst].rank)
+			worst = i;
+	return worst;
+}
+
+/* All are looked at until one is quiet; the best of them are kept. */
 int facts_threads(pid_t pid, struct thread *threads, size_t max)
 {
+	struct thread thread;
 	struct dirent *entry;
+	size_t n = 0, at;
 	char path[64];
-	size_t n = 0;
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	dir = opendir(path);
 	if (!dir)
 		return errno == ENOENT ? -ESRCH : -errno;
-	while (n < max && (entry = readdir(dir))) {
-		if (!isdigit((unsigned char)*entry->d_name))
+	while ((entry = readdir(dir))) {
+		if (!isdigit((unsigned char)*entry->d_name) ||
+		    !thread_read(pid, atoi(entry->d_name), &thread))
 			continue;
-		if (!thread_read(pid, atoi(entry->d_name), &threads[n]))
+		at = thread_place(threads, n, max);
+		if (at < n && threads[at].rank <= thread.rank)
 			continue;
-		if (threads[n++].rank == RANK_QUIET)
+		threads[at] = thread;
+		n += at == n;
+		if (thread.rank == RANK_QUIET)
 			break;
 	}
 	closedir(dir);

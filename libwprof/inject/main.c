@@ -67,7 +67,7 @@ static int run(pid_t pid, int *uffd, struct inject_reply *reply)
 	err = take_uffd(pid, uffd, &number, deadline_ns, &reply->stats, &reply->why);
 	if (err)
 		return err;
-	settle(pid, reply->stats.tid, deadline_ns, &reply->stats.n_visited);
+	settle(pid, reply->stats.tid, deadline_ns, &reply->stats);
 	return copies_close(*uffd, number, deadline_ns, &reply->stats.n_children, &reply->why);
 }
 

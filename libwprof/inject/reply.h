@@ -8,7 +8,7 @@
 #include "inject.h"
 
 #define REPLY_FD    3		/* where the injector finds the socket */
-#define REPLY_MAGIC 0x77707231u /* changes with this structure */
+#define REPLY_MAGIC 0x77707232u /* changes with this structure */
 
 struct inject_reply {
 	uint32_t magic;

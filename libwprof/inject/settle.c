@@ -84,22 +84,31 @@ static bool visit_ask(pid_t pid, pid_t tid, uint64_t insn, struct tracee *t)
 }
 
 /* Each goes on as soon as it has stopped, whatever the others do. */
-static size_t visit_poll(struct tracee *tracees, size_t n)
+static size_t visit_poll(struct tracee *tracees, size_t n, uint64_t *longest_ns)
 {
+	struct tracee *t;
 	size_t left = 0;
 	int ret;
 
 	for (size_t i = 0; i < n; i++) {
-		ret = tracee_poll(&tracees[i]);
-		if (ret > 0)
-			tracee_let_go(&tracees[i]);
-		else if (!ret)
-			tracees[left++] = tracees[i];
+		t = &tracees[i];
+		ret = tracee_poll(t);
+		if (ret > 0) {
+			tracee_let_go(t);
+			if (t->let_go_ns - t->stop_ns > *longest_ns)
+				*longest_ns = t->let_go_ns - t->stop_ns;
+		} else if (!ret) {
+			tracees[left++] = *t;
+		}
 	}
 	return left;
 }
 
-static void visit(pid_t pid, const pid_t *tids, size_t n, uint64_t insn, uint32_t *n_visited)
+/*
+ * What has not stopped by the deadline cannot be detached. It is let go by the kernel
+ * when this program ends, which has but a look at the processes left to do.
+ */
+static void visit(pid_t pid, const pid_t *tids, size_t n, uint64_t insn, struct inject_stats *stats)
 {
 	static struct tracee tracees[VISIT_MAX];
 	const struct timespec pause = { 0, 20 * NS_PER_US };
@@ -108,15 +117,15 @@ static void visit(pid_t pid, const pid_t *tids, size_t n, uint64_t insn, uint32_
 
 	for (size_t i = 0; i < n; i++)
 		asked += visit_ask(pid, tids[i], insn, &tracees[asked]);
-	*n_visited += (uint32_t)asked;
+	stats->n_visited += (uint32_t)asked;
 	while (asked && clock_ns() < deadline_ns) {
-		asked = visit_poll(tracees, asked);
+		asked = visit_poll(tracees, asked, &stats->visited_ns);
 		if (asked)
 			nanosleep(&pause, NULL);
 	}
 }
 
-void settle(pid_t pid, pid_t skip, uint64_t deadline_ns, uint32_t *n_visited)
+void settle(pid_t pid, pid_t skip, uint64_t deadline_ns, struct inject_stats *stats)
 {
 	static pid_t tids[BUSY_MAX];
 	const struct timespec pause = { 0, LOOK_NS };
@@ -132,5 +141,5 @@ void settle(pid_t pid, pid_t skip, uint64_t deadline_ns, uint32_t *n_visited)
 	if (!n || facts_insn(tids[0], &insn))
 		return;
 	for (size_t i = 0; i < n && clock_ns() < deadline_ns; i += VISIT_MAX)
-		visit(pid, tids + i, n - i < VISIT_MAX ? n - i : VISIT_MAX, insn, n_visited);
+		visit(pid, tids + i, n - i < VISIT_MAX ? n - i : VISIT_MAX, insn, stats);
 }

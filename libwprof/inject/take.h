@@ -34,9 +34,9 @@ int take_uffd(pid_t pid, int *uffd, int *number, uint64_t deadline_ns, struct in
 /**
  * settle() - wait until no fork of @pid is half done
  * @skip:	a thread that is known not to fork
- * @n_visited:	how many threads were stopped for that
+ * @stats:	n_visited, visited_ns: threads that were stopped for that
  */
-void settle(pid_t pid, pid_t skip, uint64_t deadline_ns, uint32_t *n_visited);
+void settle(pid_t pid, pid_t skip, uint64_t deadline_ns, struct inject_stats *stats);
 
 /**
  * copies_close() - close what children of the target have inherited

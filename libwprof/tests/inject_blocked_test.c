@@ -223,6 +223,10 @@ INJECT_CASE(epoll__signal_eintr, "A signal still ends a restarted epoll_wait wit
 	target_finish(&t);
 }
 
+#define N_MANY 100 /* more than are kept of those that were looked at */
+
+static pthread_t many[N_MANY];
+
 static void *epoll_thread(void *arg)
 {
 	body_epoll(arg);
@@ -250,6 +254,50 @@ INJECT_CASE(epoll__other_thread, "Where another thread sleeps in a futex, that o
 		stats = inject_ok(&t);
 		ATF_CHECK_EQ(0, stats.rewound);
 		ATF_CHECK_EQ(t.pid, stats.tid);
+	}
+	ATF_REQUIRE_EQ(1, write(channel[1], "x", 1));
+	target_finish(&t);
+}
+
+static void *join_thread(void *arg)
+{
+	struct shared *shared = arg;
+
+	atomic_store(&shared->counts[0], gettid());
+	CHILD_REQUIRE(!pthread_join(many[0], NULL));
+	return NULL;
+}
+
+static void body_epoll_many(struct shared *shared)
+{
+	pthread_t last;
+
+	for (int i = 0; i < N_MANY; i++)
+		CHILD_REQUIRE(!pthread_create(&many[i], NULL, epoll_thread, shared));
+	CHILD_REQUIRE(!pthread_create(&last, NULL, join_thread, shared));
+	body_epoll(shared);
+	for (int i = 1; i < N_MANY; i++)
+		CHILD_REQUIRE(!pthread_join(many[i], NULL));
+	CHILD_REQUIRE(!pthread_join(last, NULL));
+}
+
+INJECT_CASE(epoll__last_of_many,
+	    "The one thread that does not notice is taken, the last of 102, too")
+{
+	struct inject_stats stats;
+	struct target t;
+	pid_t last;
+
+	ATF_REQUIRE_EQ(0, pipe(channel));
+	t = target_start(body_epoll_many);
+	target_wait(&t, 1);
+	do
+		last = (pid_t)atomic_load(&t.shared->counts[0]);
+	while (!last || *status_of(t.pid, last, "State") != 'S');
+	for (int i = 0; i < N_INJECTIONS; i++) {
+		stats = inject_ok(&t);
+		ATF_CHECK_EQ(0, stats.rewound);
+		ATF_CHECK_EQ(last, stats.tid);
 	}
 	ATF_REQUIRE_EQ(1, write(channel[1], "x", 1));
 	target_finish(&t);
@@ -470,6 +518,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, epoll__no_eintr);
 	ATF_TP_ADD_TC(tp, epoll__signal_eintr);
 	ATF_TP_ADD_TC(tp, epoll__other_thread);
+	ATF_TP_ADD_TC(tp, epoll__last_of_many);
 	ATF_TP_ADD_TC(tp, semop__no_eintr);
 	ATF_TP_ADD_TC(tp, sigtimedwait__no_eintr);
 	ATF_TP_ADD_TC(tp, ppoll__mask);
