@@ -53,6 +53,7 @@ soak-exact:
 	@./scripts/need build check kernels
 	@$(MAKE) --no-print-directory all-tests
 	@SOAK=true ./kernel-tests/check --timeout 3600 $B 6.12 newest -- \
-		$(addprefix libwprof/tests/exact_test:random__,as_chosen two_phases one_filter)
+		$(addprefix libwprof/tests/exact_test:,random__as_chosen random__two_phases \
+		random__one_filter huge__as_chosen)
 
 .PHONY: soak-criu soak-exact

@@ -5,9 +5,11 @@
  * variable soak it is a long one.
  *
  * The model knows of each page of an arena, and of what the heap grows by and
- * shrinks to, whether it is mapped, populated and written. Memory that is new to the profiler, or was moved, counts as written
- * as a whole, as far as it is populated. Huge pages are off: one write would
- * populate 512 pages. The racing case cannot know in which of two intervals a
+ * shrinks to, whether it is mapped, populated and written. Memory that is new to the
+ * profiler, or was moved, counts as written as a whole, as far as it is populated.
+ * Huge pages are off, as one write would populate 512 pages; where they are on, each
+ * write has to be found, and what is found beside it has to lie in memory as large as a
+ * huge page with a write in it. The racing case cannot know in which of two intervals a
  * write falls, so there only losses are looked for.
  */
 #include <pthread.h>
@@ -21,17 +23,20 @@
 #define ARENA_PAGES 2048
 #define MAX_SPAN    160
 #define HEAP_PAGES  64
+#define HUGE_PAGES  512 /* in a huge page */
 
 struct model {
 	bool mapped[ARENA_PAGES];
 	bool writable[ARENA_PAGES];
 	bool populated[ARENA_PAGES];
 	bool written[ARENA_PAGES];
-	long heap, heap_n; /* where it began to grow, and the pages there are of it */
+	bool touched[ARENA_PAGES]; /* written or moved here, whatever became of it then */
+	long heap, heap_n;	   /* where it began to grow, and the pages there are of it */
 	bool heap_populated[HEAP_PAGES];
 	bool heap_written[HEAP_PAGES];
 	uint64_t random;
-	unsigned long n_ops, n_intervals, n_pages, n_more;
+	bool huge; /* huge pages are on in the arena */
+	unsigned long n_ops, n_intervals, n_pages, n_more, n_beside;
 };
 
 static uint64_t draw(struct model *m, uint64_t below)
@@ -70,11 +75,20 @@ static void op_map(const struct kid *k, struct model *m, long first, long n)
 {
 	kid_mmap_at(k, addr_of(first), (size_t)n * PAGE, PROT_READ | PROT_WRITE,
 		    KID_ANON | MAP_FIXED);
-	ATF_REQUIRE_EQ(0, kid_call(k, madvise, addr_of(first), n * (long)PAGE, MADV_NOHUGEPAGE));
+	ATF_REQUIRE_EQ(0, kid_call(k, madvise, addr_of(first), n * (long)PAGE,
+				   m->huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
 	for (long i = first; i < first + n; i++) {
 		m->mapped[i] = m->writable[i] = true;
 		m->populated[i] = m->written[i] = false;
 	}
+}
+
+/* Now and then memory that a huge page fits into, or else there soon was none */
+static void op_map_huge(const struct kid *k, struct model *m)
+{
+	long first = HUGE_PAGES * (long)draw(m, ARENA_PAGES / HUGE_PAGES);
+
+	op_map(k, m, first, HUGE_PAGES);
 }
 
 static void op_unmap(const struct kid *k, struct model *m, long first, long n)
@@ -89,7 +103,7 @@ static void op_write(const struct kid *k, struct model *m, long first, long n)
 	n = usable(m, &first, n, true);
 	kid_write(k, addr_of(first), n);
 	for (long i = first; i < first + n; i++)
-		m->populated[i] = m->written[i] = true;
+		m->populated[i] = m->written[i] = m->touched[i] = true;
 }
 
 static void op_read(const struct kid *k, struct model *m, long first, long n)
@@ -139,7 +153,7 @@ static void op_move(const struct kid *k, struct model *m, long first, long n)
 		      MREMAP_MAYMOVE | MREMAP_FIXED, addr_of(to));
 	ATF_REQUIRE_EQ(addr_of(to), rc);
 	for (long i = 0; i < len; i++) {
-		m->mapped[to + i] = m->writable[to + i] = true;
+		m->mapped[to + i] = m->writable[to + i] = m->touched[to + i] = true;
 		m->populated[to + i] = m->written[to + i] = m->populated[first + i];
 		m->mapped[first + i] = m->writable[first + i] = false;
 		m->populated[first + i] = m->written[first + i] = false;
@@ -174,7 +188,9 @@ static void operate(const struct kid *k, struct model *m)
 
 	span(m, &first, &n);
 	m->n_ops++;
-	if (what < 45)
+	if (m->huge && !draw(m, 16))
+		op_map_huge(k, m);
+	else if (what < 45)
 		op_write(k, m, first, n);
 	else if (what < 60)
 		op_read(k, m, first, n);
@@ -239,12 +255,44 @@ static void compare_pages(const struct kid *k, struct model *m, long start, long
 	}
 }
 
+/* One block as large as a huge page: all writes are found, and none in another one */
+static void compare_block(const struct kid *k, struct model *m, long first, const bool *pages,
+			  uint64_t seed)
+{
+	bool any = false;
+
+	for (long i = first; i < first + HUGE_PAGES; i++)
+		any |= m->touched[i];
+	for (long i = first; i < first + HUGE_PAGES; i++) {
+		ATF_REQUIRE_MSG(pages[i] ? any || is_changed(k, addr_of(i)) : !m->written[i],
+				"seed %lu, interval %lu, page %ld of the arena: reported %d, "
+				"written %d, touched in its block %d",
+				(unsigned long)seed, m->n_intervals, i, pages[i], m->written[i],
+				any);
+		m->n_pages += pages[i];
+		m->n_beside += pages[i] && !m->populated[i];
+		m->written[i] = m->touched[i] = false;
+	}
+}
+
+static void compare_blocks(const struct kid *k, struct model *m, uint64_t seed)
+{
+	static bool pages[ARENA_PAGES];
+
+	reported(k, ARENA, ARENA_PAGES, pages);
+	for (long i = 0; i < ARENA_PAGES; i += HUGE_PAGES)
+		compare_block(k, m, i, pages, seed);
+}
+
 static void compare(struct kid *k, struct model *m, uint64_t seed)
 {
 	kid_sample(k);
 	kid_invariants(k);
 	m->n_intervals++;
-	compare_pages(k, m, ARENA, ARENA_PAGES, m->populated, m->written, seed);
+	if (m->huge)
+		compare_blocks(k, m, seed);
+	else
+		compare_pages(k, m, ARENA, ARENA_PAGES, m->populated, m->written, seed);
 	compare_pages(k, m, m->heap, HEAP_PAGES, m->heap_populated, m->heap_written, seed);
 }
 
@@ -270,15 +318,21 @@ static int length(const atf_tc_t *tc, int usual, int emulated, int longest)
 	return *atf_tc_get_config_var_wd(tc, "kernel", "") ? emulated : usual;
 }
 
-static void run(const atf_tc_t *tc, enum track_way way, unsigned int vec_len)
+static struct model *model_new(uint64_t seed)
 {
-	unsigned long n_ops = (unsigned long)length(tc, 4000, 1000, 100000);
 	struct model *m = calloc(1, sizeof(*m));
-	uint64_t seed = seed_of(tc);
-	struct kid k;
 
 	ATF_REQUIRE(m != NULL);
 	m->random = seed | 1;
+	return m;
+}
+
+static void run_model(const atf_tc_t *tc, struct model *m, enum track_way way, unsigned int vec_len,
+		      uint64_t seed)
+{
+	unsigned long n_ops = (unsigned long)length(tc, 4000, 1000, 100000);
+	struct kid k;
+
 	kid_start(&k);
 	m->heap = kid_call(&k, brk, 0);
 	op_map(&k, m, 0, ARENA_PAGES);
@@ -292,11 +346,43 @@ static void run(const atf_tc_t *tc, enum track_way way, unsigned int vec_len)
 			operate(&k, m);
 		compare(&k, m, seed);
 	}
-	printf("%lu operations, %lu intervals, %lu pages, %lu more in changed VMAs\n", m->n_ops,
-	       m->n_intervals, m->n_pages, m->n_more);
+	printf("%lu operations, %lu intervals, %lu pages, %lu more in changed VMAs, %lu beside\n",
+	       m->n_ops, m->n_intervals, m->n_pages, m->n_more, m->n_beside);
 	ATF_CHECK(m->n_pages > m->n_ops);
 	ATF_CHECK(m->n_more * 20 < m->n_pages);
 	kid_end(&k);
+}
+
+static void run(const atf_tc_t *tc, enum track_way way, unsigned int vec_len)
+{
+	uint64_t seed = seed_of(tc);
+	struct model *m = model_new(seed);
+
+	run_model(tc, m, way, vec_len, seed);
+	free(m);
+}
+
+/* Does the kernel make huge pages where it is asked to? */
+static bool has_huge(void)
+{
+	char line[64] = "";
+	FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+
+	if (!f)
+		return false;
+	ATF_REQUIRE(fgets(line, sizeof(line), f) != NULL);
+	fclose(f);
+	return !strstr(line, "[never]");
+}
+
+static void run_huge(const atf_tc_t *tc, enum track_way way)
+{
+	uint64_t seed = seed_of(tc);
+	struct model *m = model_new(seed);
+
+	m->huge = true;
+	run_model(tc, m, way, SCAN_VEC, seed);
+	ATF_CHECK(m->n_beside > 0 || !has_huge());
 	free(m);
 }
 
@@ -321,6 +407,22 @@ SOAK_CASE(random__as_chosen, "Random operations: whatever way is chosen, the pag
 SOAK_CASE(random__small_vector, "Random operations, four regions a call: no tail is lost")
 {
 	run(tc, TRACK_TWO_PHASES, 4);
+}
+
+SOAK_CASE(huge__two_phases, "Random operations on huge pages: two phases miss no write")
+{
+	run_huge(tc, TRACK_TWO_PHASES);
+}
+
+SOAK_CASE(huge__one_filter, "Random operations on huge pages: the single filter misses no write")
+{
+	run_huge(tc, TRACK_ONE_FILTER);
+}
+
+SOAK_CASE(huge__as_chosen,
+	  "Random operations on huge pages: whatever way is chosen, no write is missed")
+{
+	run_huge(tc, TRACK_CHOOSE);
 }
 
 /* ---- writers that race the scan -------------------------------------------------- */
@@ -481,6 +583,9 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, random__one_filter);
 	ATF_TP_ADD_TC(tp, random__as_chosen);
 	ATF_TP_ADD_TC(tp, random__small_vector);
+	ATF_TP_ADD_TC(tp, huge__two_phases);
+	ATF_TP_ADD_TC(tp, huge__one_filter);
+	ATF_TP_ADD_TC(tp, huge__as_chosen);
 	ATF_TP_ADD_TC(tp, race__two_phases);
 	ATF_TP_ADD_TC(tp, race__one_filter);
 	return atf_no_error();
