@@ -33,7 +33,20 @@ bool target_is_procfs(int dir)
 	return fstatat(dir, "self", &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Why there is no directory: with hidepid a process of another user has none. */
+/*
+ * procfs can hide the processes of others (hidepid), in two ways: there is no directory
+ * (ptraceable), or, as any path may be opened with O_PATH, there is one without anything
+ * in it (invisible). The second says so when it is asked about itself; that of a process
+ * that has ended does not.
+ */
+static bool dir_is_hidden(int dir)
+{
+	struct stat st;
+
+	return fstat(dir, &st) && errno == ENOENT;
+}
+
+/* Why there is no directory? */
 static int missing_why(int root, pid_t pid, bool ours)
 {
 	if (!target_is_procfs(root))
@@ -68,6 +81,10 @@ int target_open(struct target *t, pid_t pid, const char *procfs)
 		return error;
 	}
 	close(root);
+	if (dir_is_hidden(t->dir)) {
+		close(t->dir);
+		return -EPERM;
+	}
 	t->thread = -1;
 	t->mem = -1;
 	t->process = pid;
@@ -96,7 +113,8 @@ void target_close(struct target *t)
 
 bool target_gone(const struct target *t)
 {
-	return faccessat(t->dir, "stat", F_OK, 0) && (errno == ENOENT || errno == ESRCH);
+	return faccessat(t->dir, "stat", F_OK, 0) && (errno == ENOENT || errno == ESRCH) &&
+	       !dir_is_hidden(t->dir);
 }
 
 int target_file(const struct target *t, const char *name)
@@ -105,7 +123,7 @@ int target_file(const struct target *t, const char *name)
 
 	if (fd >= 0)
 		return fd;
-	if (errno == EACCES)
+	if (errno == EACCES || (errno == ENOENT && dir_is_hidden(t->dir)))
 		return -EPERM;
 	return errno == ENOENT ? -ESRCH : -errno;
 }

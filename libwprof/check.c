@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -440,7 +441,12 @@ static void check_target(struct check *c)
 	bool self = c->pid == getpid();
 
 	if (tracer < 0) {
-		check_add(c, "target", 0, true, "there is no process %d", (int)c->pid);
+		check_add(c, "target", 0, true,
+			  kill(c->pid, 0) && errno == ESRCH
+				  ? "there is no process %d"
+				  : "/proc hides process %d (its option hidepid): run as its user, "
+				    "as root, or with CAP_SYS_PTRACE",
+			  (int)c->pid);
 		return;
 	}
 	check_add(c, "target", !self, true,

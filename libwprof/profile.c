@@ -414,6 +414,11 @@ static int profile_target(struct wprof *w, struct wprof_why *why)
 			       "process %d is a kernel thread: it has "
 			       "no memory of its own",
 			       (int)w->pid);
+	if (rc == -ENOENT && !profile_alive(w))
+		return why_set(why, WPROF_NOT_PERMITTED,
+			       "/proc hides process %d (its option hidepid): run as its user, as "
+			       "root, or with CAP_SYS_PTRACE",
+			       (int)w->pid);
 	if (rc == -ENOENT || rc == -ESRCH)
 		return why_set(why, WPROF_NO_PROCESS, "process %d has exited", (int)w->pid);
 	if (rc == -EACCES || rc == -EPERM)

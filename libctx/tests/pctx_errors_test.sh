@@ -235,6 +235,40 @@ END
 	done
 }
 
+atf_test_case read__hidden cleanup
+read__hidden_head()
+{
+	error_case "What hidepid hides is not permitted, what is not there is not there" \
+		"setpriv unshare"
+	atf_set "require.user" "root"
+}
+read__hidden_body()
+{
+	other_user
+	publish right
+	true & wait $!
+	cat > script <<- EOF
+		mount -t proc -o "hidepid=\$1" proc /proc || exit 77
+		$user cat /proc/$(cat pid)/stat > /dev/null 2>&1 && exit 78
+		$user ./bin/pctx read $(cat pid)
+		echo \$?
+		$user ./bin/pctx read $!
+		echo \$?
+		./bin/pctx read $(cat pid) > /dev/null
+		echo \$?
+	EOF
+	# there is a directory that cannot be entered, one with nothing in it, and none
+	for hidepid in noaccess invisible ptraceable; do
+		atf_check -o inline:'1\n1\n0\n' -e save:error unshare --mount sh script $hidepid
+		atf_check -o inline:"pctx: cannot read the context of process $(cat pid): \
+not permitted; run as its user or as root
+pctx: cannot read the context of process $!: \
+no such process; \`pctx list' shows those that published one
+" cat error
+	done
+}
+read__hidden_cleanup() { stop_all; }
+
 atf_init_test_cases()
 {
 	atf_add_test_case read__malformed
@@ -243,6 +277,7 @@ atf_init_test_cases()
 	atf_add_test_case read__scan_limit
 	atf_add_test_case read__not_permitted
 	atf_add_test_case read__gone
+	atf_add_test_case read__hidden
 	atf_add_test_case list__says_why
 	atf_add_test_case list__not_permitted
 }

@@ -95,6 +95,27 @@ not_permitted_body()
 	kill -0 $pid || atf_fail 'the target is gone'
 }
 
+case_with_targets hidden 'A process that /proc hides: exit 1, and not that it has exited'
+hidden_body()
+{
+	tools
+	memwrite_start hidden -s 1M
+	cat > script <<- EOF
+		mount -t proc -o hidepid=\$1 proc /proc || exit 77
+		as="setpriv --reuid=65534 --regid=65534 --clear-groups"
+		\$as "$(readlink -f "$bin/wprof")" record $pid --duration 0.1
+		echo \$?
+		\$as "$(readlink -f "$bin/wprof")" check $pid | grep '^target  *no'
+	EOF
+	for hidepid in invisible ptraceable; do
+		unshare --mount sh script $hidepid > out 2> err || atf_fail "$(cat out err)"
+		atf_check -o inline:'1\n' head -n 1 out
+		atf_check -o ignore grep "hides process $pid" out
+		one_line err "hides process $pid"
+	done
+	kill -0 $pid || atf_fail 'the target is gone'
+}
+
 case_with_targets no_such_service 'A service nobody has published: exit 3, one line'
 no_such_service_body()
 {
@@ -387,7 +408,7 @@ table_body()
 
 atf_init_test_cases()
 {
-	for c in no_such_process kernel_thread traced not_permitted no_such_service \
+	for c in no_such_process kernel_thread traced not_permitted hidden no_such_service \
 		several_services bad_output file_size_limit closed_streams \
 		second_profiler at_once command_missing buffer_exact trace_lines interrupted \
 		target_exits command_recorded command_ended command_executes exec_ends csv soft_dirty rude_name table; do
