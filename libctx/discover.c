@@ -439,7 +439,8 @@ int discover(struct target *t, const struct discover_opts *opts, uint64_t *addre
 
 	if (!d)
 		return -ENOMEM;
-	memset(d, 0, offsetof(struct discovery, name));
+	/* the name too: valgrind does not know that PROCMAP_QUERY writes it */
+	memset(d, 0, offsetof(struct discovery, text));
 	d->text_at = d->text_len = 0;
 	d->text_ended = false;
 	d->last = NULL;

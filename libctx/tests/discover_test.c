@@ -10,6 +10,7 @@
 #include "discover.h"
 #include "maps.h"
 #include "scene.h"
+#include "sys.h"
 
 /* ---- lines ------------------------------------------------------------------------ */
 
@@ -306,6 +307,64 @@ TEST_CASE(many__everywhere,
 	}
 }
 
+/* ---- the name of an anonymous mapping ----------------------------------------------------- */
+
+/* As a publisher does it without a memfd; where the kernel refuses the name, without one */
+static int publish_named(void)
+{
+	static struct bytes b;
+	void *map = sys_map(PAGE, -1);
+
+	CHILD_REQUIRE(map);
+	payload_string(&b, "service.name", "named");
+	craft_header(map, b.data, (uint32_t)b.len, 1000);
+	return sys_name_mapping(map, PAGE, "OTEL_CTX");
+}
+
+static void publish_named_among_many(int step, void *arg)
+{
+	enum place place = *(enum place *)arg;
+
+	(void)step;
+	for (int i = FIRST; i <= LAST; i++) {
+		if (i == (int)place)
+			(void)publish_named();
+		if (i < LAST)
+			map_many(n_many / 2, place == LAST);
+	}
+}
+
+static bool can_name(void)
+{
+	void *map = sys_map(PAGE, -1);
+	bool can;
+
+	ATF_REQUIRE(map);
+	can = sys_name_mapping(map, PAGE, "probe") == 0;
+	munmap(map, PAGE);
+	return can;
+}
+
+TEST_CASE(many__named,
+	  "[anon:OTEL_CTX] is found wherever it lies; on a kernel without names, nothing is")
+{
+	int expected = can_name() ? 0 : -ENODATA;
+
+	many_begin(tc);
+	for (int place = FIRST; place <= LAST; place++) {
+		enum place p = (enum place)place;
+		struct scene s = scene_begin(publish_named_among_many, &p);
+		uint64_t by_query = 1, by_text = 2;
+
+		ATF_CHECK_EQ(expected, discover_in(s.pid, false, 0, &by_query));
+		ATF_CHECK_EQ(expected, discover_in(s.pid, true, 0, &by_text));
+		ATF_CHECK(expected || by_query == by_text);
+		ATF_CHECK_EQ(expected, read_service(s.pid, NULL, "named"));
+		scene_end(&s);
+	}
+	printf("names: %s\n", expected ? "no" : "yes");
+}
+
 /* Set vm.max_map_count to what the file @from says, and say in @to what it was. */
 static void max_map_count(const char *from, const char *to)
 {
@@ -471,6 +530,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, fixture__no_memory);
 	ATF_TP_ADD_TC(tp, fixture__no_procfs);
 	ATF_TP_ADD_TC(tp, many__everywhere);
+	ATF_TP_ADD_TC(tp, many__named);
 	ATF_TP_ADD_TC(tp, many__beyond_the_default);
 	ATF_TP_ADD_TC(tp, many__limit);
 	ATF_TP_ADD_TC(tp, many__limit_exact);

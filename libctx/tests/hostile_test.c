@@ -2,6 +2,7 @@
  * Memory made to crash, hang or mislead a reader. Each case is a process that
  * has laid it out for real.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -152,6 +153,104 @@ TEST_CASE(payload__deep, "A payload of thousands of levels is -EBADMSG and crash
 
 	ATF_CHECK_EQ(-EBADMSG, pctx_read(s.pid, &few, &c));
 	scene_end(&s);
+}
+
+/* ---- the stack that reading needs ----------------------------------------------------------- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STACK_BYTES (1024u * 1024u) /* sanitizers take more for themselves */
+#else
+#define STACK_BYTES (128u * 1024u) /* as pctx.h and pctx_reader(3) say */
+#endif
+
+/* At step n arrays that lie n deep in each other, and as many attributes as there is room for */
+static void publish_arrays(int step, void *arg)
+{
+	static struct ctx_header *h;
+	static struct bytes b;
+
+	(void)arg;
+	if (!h)
+		h = craft_mapping(PAGE);
+	b.len = 0;
+	put_field(&b, 1, "x", 1);
+	for (int i = 0; i < step; i++) {
+		wrap(&b, 1);
+		wrap(&b, 5);
+	}
+	wrap(&b, 2);
+	put_field(&b, 1, "k", 1);
+	wrap(&b, 1);
+	wrap(&b, 1);
+	/* thousands of attributes of the context itself */
+	while (b.len + 8 < PCTX_PAYLOAD_MAX)
+		put_field(&b, 2,
+			  "\x0a\x02"
+			  "ab",
+			  4);
+	craft_header(h, b.data, (uint32_t)b.len, 1000 + (uint64_t)step);
+}
+
+struct small_read {
+	pid_t pid;
+	int read, detected;
+};
+
+static void *read_small(void *arg)
+{
+	struct small_read *r = arg;
+	struct pctx_context *c;
+
+	r->read = pctx_read(r->pid, &few, &c);
+	if (!r->read)
+		pctx_context_free(c);
+	r->detected = pctx_detect(r->pid, NULL, &c);
+	if (!r->detected)
+		pctx_context_free(c);
+	return NULL;
+}
+
+/* On a stack of that size with nothing below it; how much of it was used */
+static size_t on_small_stack(struct small_read *r)
+{
+	uint8_t *all =
+		mmap(NULL, STACK_BYTES + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *stack = all + PAGE;
+	pthread_attr_t attr;
+	pthread_t thread;
+	size_t unused = 0;
+
+	ATF_REQUIRE(all != MAP_FAILED && !mprotect(stack, STACK_BYTES, PROT_READ | PROT_WRITE));
+	memset(stack, 0xa5, STACK_BYTES);
+	ATF_REQUIRE_EQ(0, pthread_attr_init(&attr));
+	ATF_REQUIRE_EQ(0, pthread_attr_setstack(&attr, stack, STACK_BYTES));
+	ATF_REQUIRE_EQ(0, pthread_create(&thread, &attr, read_small, r));
+	ATF_REQUIRE_EQ(0, pthread_join(thread, NULL));
+	pthread_attr_destroy(&attr);
+	while (unused < STACK_BYTES && stack[unused] == 0xa5)
+		unused++;
+	munmap(all, STACK_BYTES + PAGE);
+	return STACK_BYTES - unused;
+}
+
+TEST_CASE(stack__small, "The deepest and largest that is accepted is read on 128 KiB of stack")
+{
+	struct scene s = scene_begin(publish_arrays, NULL);
+	struct small_read r = { .pid = s.pid };
+	size_t used = 0, most = 0;
+	int deepest = 0;
+
+	for (int step = 1; step < 60; step++) {
+		scene_step(&s, step);
+		used = on_small_stack(&r);
+		most = used > most ? used : most;
+		ATF_CHECK_EQ(0, r.detected);
+		ATF_CHECK(!r.read || (r.read == -EBADMSG && step > 40));
+		deepest = r.read ? deepest : step;
+	}
+	scene_end(&s);
+	printf("arrays %d deep, %zu bytes of stack\n", deepest, most);
+	ATF_CHECK_EQ(48, deepest); /* 4 levels around them, 2 each: 100, as Google's parsers */
 }
 
 static void publish_4gib(int step, void *arg)
@@ -409,6 +508,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, payload__crosses_into_prot_none);
 	ATF_TP_ADD_TC(tp, payload__garbage);
 	ATF_TP_ADD_TC(tp, payload__deep);
+	ATF_TP_ADD_TC(tp, stack__small);
 	ATF_TP_ADD_TC(tp, payload__huge_and_real);
 	ATF_TP_ADD_TC(tp, payload__anywhere);
 	ATF_TP_ADD_TC(tp, payload__limit);

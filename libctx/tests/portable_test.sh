@@ -202,6 +202,13 @@ END
 	atf_check ./main
 }
 
+valgrind="valgrind -q --leak-check=full --show-leak-kinds=definite,indirect,possible --error-exitcode=9"
+needs_plain_build()
+{
+	! nm "$(atf_get_srcdir)/publisher" | grep -qE '__(asan|tsan)_' ||
+		atf_skip "valgrind and sanitizers exclude each other"
+}
+
 atf_test_case memory__valgrind
 memory__valgrind_head()
 {
@@ -211,16 +218,53 @@ memory__valgrind_head()
 }
 memory__valgrind_body()
 {
-	publisher=$(atf_get_srcdir)/publisher
-	! nm "$publisher" | grep -qE '__(asan|tsan)_' || atf_skip "valgrind and sanitizers exclude each other"
-	valgrind="valgrind -q --leak-check=full --show-leak-kinds=definite,indirect,possible --error-exitcode=9"
+	needs_plain_build
 	# shellcheck disable=SC2086
-	atf_check -o ignore $valgrind "$publisher" unpublish publish a header kinds sound bytes 60000 \
-		sound append k append l bytes 70000 deep sound unpublish publish b sound
+	atf_check -o ignore $valgrind "$(atf_get_srcdir)/publisher" unpublish publish a header kinds \
+		sound bytes 60000 sound append k append l bytes 70000 deep sound unpublish publish b sound
 	# shellcheck disable=SC2086
 	atf_check -o ignore $valgrind --trace-children=yes "$(atf_get_srcdir)/fork_test" \
 		-r result child__not_inherited
 }
+
+atf_test_case memory__reader_valgrind cleanup
+memory__reader_valgrind_head()
+{
+	atf_set "descr" "valgrind finds no bad access and no leak in discovery, reading and decoding"
+	atf_set "require.progs" "valgrind"
+	atf_set "timeout" "120"
+}
+memory__reader_valgrind_body()
+{
+	needs_plain_build
+	helpers=$(atf_get_srcdir)/helpers bin=$(atf_get_srcdir)/../../bin
+	mkfifo input
+	for how in right malformed updating; do
+		"$helpers/wrong" $how < input > said &
+		echo $! > pid
+		exec 8> input
+		until grep -q ready said; do kill -0 $! || atf_fail "$how: it ended"; done
+		expected=0
+		[ $how != malformed ] || expected=1
+		[ $how != updating ] || expected=3
+		# shellcheck disable=SC2086
+		atf_check -s exit:$expected -o ignore -e not-match:== \
+			$valgrind --trace-children=yes "$bin/pctx" read --json $!
+		# shellcheck disable=SC2086
+		atf_check -o ignore -e not-match:== $valgrind --trace-children=yes "$bin/pctx" read --fallback $!
+		kill $!
+		exec 8>&-
+	done
+	atf_check -o ignore "$(atf_get_srcdir)/publisher" kinds append k dump payload
+	for n in 100000 1 2 30 100 150; do
+		head -c $n payload > part
+		# shellcheck disable=SC2086
+		$valgrind "$helpers/decode" < part > json 2> err
+		rc=$?
+		[ $rc -le 1 ] && [ ! -s err ] || atf_fail "$n bytes: exit $rc, $(cat err)"
+	done
+}
+memory__reader_valgrind_cleanup() { [ ! -f pid ] || kill "$(cat pid)" 2> /dev/null || true; }
 
 atf_init_test_cases()
 {
@@ -230,4 +274,5 @@ atf_init_test_cases()
 	atf_add_test_case build__old_constants
 	atf_add_test_case build__static_library
 	atf_add_test_case memory__valgrind
+	atf_add_test_case memory__reader_valgrind
 }
