@@ -8,7 +8,8 @@ tests__exist_head()
 }
 tests__exist_body()
 {
-	page | grep -oE '`(lib[a-z]+/tests|kernel-tests/inside)/[a-z0-9_]+:[a-z0-9_]+`' | tr -d '`' | sort -u > named
+	# of whatever folder: a name that is wrong in any part is not there
+	page | grep -oE '`[a-z0-9_-]+(/[a-z0-9_-]+)+:[a-z0-9_]+`' | tr -d '`' | sort -u > named
 	[ "$(wc -l < named)" -ge 30 ] || atf_fail "the page names hardly any test"
 	for program in $(cut -d: -f1 named | sort -u); do
 		"$(atf_get_srcdir)/../../$program" -l 2> /dev/null |

@@ -128,6 +128,37 @@ TEST_CASE(fixture__three_names, "Each of the three names is found in a procfs ma
 	ATF_CHECK_EQ(0, read_fixture(HEAP "5000-6000 rw-p 0 00:00 0 [anon:OTEL_CTX]\n" HEAP));
 }
 
+/* A second valid context at 0x7000, whose service.name is "second" */
+static void fixture_second(void)
+{
+	static struct bytes b;
+	struct ctx_header h;
+	int fd = open("proc/7/mem", O_WRONLY);
+
+	ATF_REQUIRE(fd >= 0);
+	payload_string(&b, "service.name", "second");
+	craft_header(&h, (void *)0xa000, (uint32_t)b.len, 2000);
+	ATF_REQUIRE_EQ(sizeof(h), pwrite(fd, &h, sizeof(h), 0x7000));
+	ATF_REQUIRE_EQ((ssize_t)b.len, pwrite(fd, b.data, b.len, 0xa000));
+	close(fd);
+}
+
+TEST_CASE(fixture__lowest_of_two,
+	  "Of two valid contexts among the lowest mappings the lowest is taken")
+{
+	static const char low[] = "5000-6000 rw-p 0 00:01 5 /memfd:OTEL_CTX (deleted)\n";
+	static const char high[] = "7000-8000 rw-p 0 00:01 6 /memfd:OTEL_CTX (deleted)\n";
+	struct pctx_reader_opts opts = { .size = sizeof(opts), .procfs = "proc" };
+	char both[256];
+
+	snprintf(both, sizeof(both), HEAP "%s%s", low, high);
+	fixture(both);
+	fixture_second();
+	ATF_CHECK_EQ(0, read_service(7, &opts, "file"));
+	atf_utils_create_file("proc/7/maps", HEAP "%s", high);
+	ATF_CHECK_EQ(0, read_service(7, &opts, "second"));
+}
+
 TEST_CASE(fixture__nothing_to_find, "No such name, another place, no lines: -ENODATA")
 {
 	ATF_CHECK_EQ(-ENODATA, read_fixture(HEAP));
@@ -524,6 +555,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, maps__near_misses);
 	ATF_TP_ADD_TC(tp, maps__lines);
 	ATF_TP_ADD_TC(tp, fixture__three_names);
+	ATF_TP_ADD_TC(tp, fixture__lowest_of_two);
 	ATF_TP_ADD_TC(tp, fixture__nothing_to_find);
 	ATF_TP_ADD_TC(tp, fixture__odd_text);
 	ATF_TP_ADD_TC(tp, fixture__absent_process);

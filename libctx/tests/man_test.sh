@@ -22,27 +22,55 @@ pctx__options_body()
 	done
 }
 
-atf_test_case reader__functions
-reader__functions_head()
+atf_test_case functions__all
+functions__all_head()
 {
-	atf_set "descr" "Every exported function of the reader, and each errno, is in pctx_reader(3)"
+	atf_set "descr" "Every exported function is in the manual page that it belongs to"
 	atf_set "timeout" "20"
 }
-reader__functions_body()
+functions__all_body()
 {
 	top=$(atf_config_get top)
-	grep -oE 'pctx_(read|context|detect|each|find)[a-z_]*' "$top/libctx/libctx.map" > names
-	atf_check -o not-empty cat names
+	sed -n 's/^[[:space:]]*\(pctx_[a-z_]*\);.*/\1/p' "$top/libctx/libctx.map" > names
+	[ "$(wc -l < names)" -ge 15 ] || atf_fail "hardly any name: $(cat names)"
 	while read -r name; do
-		grep -q "Fn $name" "$top/man/pctx_reader.3" || atf_fail "no $name in pctx_reader(3)"
+		case $name in
+		pctx_publish|pctx_key_map_append|pctx_unpublish) page=pctx_publish.3 ;;
+		pctx_version) page=libctx.3 ;;
+		*) page=pctx_reader.3 ;;
+		esac
+		grep -q "^\.Fn $name " "$top/man/$page" || atf_fail "no $name in $page"
 	done < names
-	for error in ENODATA EAGAIN EBADMSG EPROTONOSUPPORT ERANGE EPERM ESRCH EINVAL E2BIG ENOMEM; do
-		grep -q "$error" "$top/man/pctx_reader.3" || atf_fail "no $error in pctx_reader(3)"
+}
+
+# errors FILE: the names of errors in it
+errors() { grep -oE '\bE[A-Z0-9]{3,}\b' "$1" | grep -vxE 'ERRORS|EXIT|END|ENDS|EXAMPLES?|EVERY' | sort -u; }
+
+atf_test_case errors__both
+errors__both_head()
+{
+	atf_set "descr" "The manual pages and the header name the same errors, publishing and reading"
+	atf_set "timeout" "20"
+}
+errors__both_body()
+{
+	top=$(atf_config_get top)
+	header=$top/libctx/include/pctx.h
+	sed -n '1,/^\/\* ---- reader /p' "$header" | grep -E -- '-E[A-Z0-9]{3,}' > publisher.h
+	sed -n '/^\/\* ---- reader /,$p' "$header" | grep -E -- '-E[A-Z0-9]{3,}' > reader.h
+	for part in publisher:pctx_publish.3 reader:pctx_reader.3; do
+		errors "${part%:*}.h" > in_header
+		grep -E '^\.(It Bq )?Er ' "$top/man/${part#*:}" > lines
+		errors lines > in_page
+		[ "$(wc -l < in_header)" -ge 10 ] || atf_fail "hardly any error: $(cat in_header)"
+		atf_check -o empty comm -23 in_header in_page
+		atf_check -o empty comm -13 in_header in_page
 	done
 }
 
 atf_init_test_cases()
 {
 	atf_add_test_case pctx__options
-	atf_add_test_case reader__functions
+	atf_add_test_case functions__all
+	atf_add_test_case errors__both
 }
