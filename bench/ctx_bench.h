@@ -66,8 +66,11 @@ static inline void publish_ten(int64_t number)
 	must(pctx_publish(&opts) == 0, "publish");
 }
 
-/* A child that runs @fn, says so, and then waits for its end. */
-static inline pid_t target_start(void (*fn)(int ready, void *arg), void *arg)
+/*
+ * A child that runs @fn, which says so by a byte and then waits for its end. That byte
+ * being 'n', it could not do what it should: it is ended, and there is none (0).
+ */
+static inline pid_t target_try(void (*fn)(int ready, void *arg), void *arg)
 {
 	int ready[2];
 	char byte;
@@ -85,6 +88,18 @@ static inline pid_t target_start(void (*fn)(int ready, void *arg), void *arg)
 	close(ready[1]);
 	must(read(ready[0], &byte, 1) == 1, "target");
 	close(ready[0]);
+	if (byte != 'n')
+		return pid;
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return 0;
+}
+
+static inline pid_t target_start(void (*fn)(int ready, void *arg), void *arg)
+{
+	pid_t pid = target_try(fn, arg);
+
+	must(pid > 0, "target");
 	return pid;
 }
 
