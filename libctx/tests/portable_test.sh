@@ -263,6 +263,11 @@ memory__reader_valgrind_body()
 		rc=$?
 		[ $rc -le 1 ] && [ ! -s err ] || atf_fail "$n bytes: exit $rc, $(cat err)"
 	done
+	# the fuzz target's corpus: payloads, maps, whole procfs made of files
+	# shellcheck disable=SC2086
+	atf_check -o save:names $valgrind "$(atf_get_srcdir)/corpus_test" \
+		-v top="$(atf_config_get top)" -r result corpus__runs
+	[ "$(wc -l < names)" -ge 100 ] || atf_fail "$(wc -l < names) inputs"
 }
 memory__reader_valgrind_cleanup() { [ ! -f pid ] || kill "$(cat pid)" 2> /dev/null || true; }
 
