@@ -3,6 +3,8 @@
  * unhappy ones first. What changes under a reader is reader_test's.
  */
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <time.h>
 
 #include "scene.h"
@@ -170,6 +172,75 @@ ATF_TC_BODY(read__undumpable, tc)
 	scene_end(&s);
 }
 
+/* In a mount namespace whose /proc hides as @hidepid says, in the child of a test. */
+static void hide(const char *hidepid)
+{
+	CHILD_REQUIRE(unshare(CLONE_NEWNS) == 0 &&
+		      mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+		      mount("proc", "/proc", "proc", 0, hidepid) == 0);
+}
+
+/* What root and then another user make of it, and of a process that is not there. What
+ * root has looked up in a procfs others find there, too: each has one of its own. */
+static void look_hidden(const char *hidepid, pid_t pid, pid_t gone, bool has_directory)
+{
+	struct pctx_reader *reader;
+	struct pctx_context *c;
+	bool changed;
+
+	hide(hidepid);
+	CHILD_REQUIRE(pctx_reader_open(pid, NULL, &reader) == 0 &&
+		      pctx_reader_read(reader, &c) == 0);
+	pctx_context_free(c);
+	hide(hidepid);
+	CHILD_REQUIRE(setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0);
+	CHILD_REQUIRE(pctx_read(pid, NULL, &c) == -EPERM);
+	/* the owner of a directory that is seen is seen too */
+	CHILD_REQUIRE(pctx_detect(pid, NULL, &c) == (has_directory ? 0 : -EPERM));
+	if (has_directory)
+		pctx_context_free(c);
+	CHILD_REQUIRE(pctx_read(gone, NULL, &c) == -ESRCH);
+	CHILD_REQUIRE(pctx_detect(gone, NULL, &c) == -ESRCH);
+	/* what it could look into it is hidden from now, but is not gone */
+	CHILD_REQUIRE(pctx_reader_poll(reader, &changed) == -EPERM);
+	CHILD_REQUIRE(pctx_reader_read(reader, &c) == -EPERM);
+	pctx_reader_close(reader);
+}
+
+ATF_TC(read__hidden);
+ATF_TC_HEAD(read__hidden, tc)
+{
+	atf_tc_set_md_var(tc, "descr",
+			  "A process that /proc hides (hidepid) is -EPERM, one that is not there "
+			  "-ESRCH");
+	atf_tc_set_md_var(tc, "require.user", "root");
+	atf_tc_set_md_var(tc, "timeout", "30");
+}
+ATF_TC_BODY(read__hidden, tc)
+{
+	/* a directory that cannot be entered, one with nothing in it, and none */
+	static const char *const modes[] = { "hidepid=1", "hidepid=2", "hidepid=4" };
+	struct scene s = scene_begin(publish_by_hand, NULL);
+	pid_t gone = fork();
+	int status;
+
+	if (gone == 0)
+		_exit(0);
+	ATF_REQUIRE_EQ(gone, waitpid(gone, NULL, 0));
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		pid_t child = fork();
+
+		ATF_REQUIRE(child >= 0);
+		if (child == 0) {
+			look_hidden(modes[i], s.pid, gone, i == 0);
+			_exit(0);
+		}
+		ATF_REQUIRE_EQ(child, waitpid(child, &status, 0));
+		ATF_CHECK_EQ_MSG(0, status, "%s", modes[i]);
+	}
+	scene_end(&s);
+}
+
 /* ---- versions and signatures ----------------------------------------------------- */
 
 static void publish_version(int step, void *arg)
@@ -293,6 +364,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, read__kernel_thread);
 	ATF_TP_ADD_TC(tp, read__other_user);
 	ATF_TP_ADD_TC(tp, read__undumpable);
+	ATF_TP_ADD_TC(tp, read__hidden);
 	ATF_TP_ADD_TC(tp, read__versions);
 	ATF_TP_ADD_TC(tp, read__signature);
 	ATF_TP_ADD_TC(tp, read__updating_forever);
