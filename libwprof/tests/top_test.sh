@@ -188,10 +188,65 @@ tree_bounded_body()
 		> /dev/null || atf_fail 'not four processes'
 }
 
+case_with_targets tree_refused 'A child that is traced is told once, and followed when it is free'
+tree_refused_body()
+{
+	tools
+	start sh -c 'while :; do sleep 1; done & echo $! > child; wait'
+	await test -s child
+	child=$(cat child) parent=$pid
+	start strace -f -o /dev/null -p "$child"
+	await grep -q "^TracerPid:.$pid" "/proc/$child/status"
+	tracer=$pid
+	atf_check -o save:out wprof record $parent --tree --interval 50 --duration 1 -o file
+	atf_check -o match:"^a process was not followed: process $child is already traced" cat out
+	# it is free again in the middle of this one; at most 64 intervals later it is tried
+	wprof record $parent --tree --interval 20 --duration 25 -o file > /dev/null &
+	recorder=$!
+	await grep -q '"interval"' file
+	kill "$tracer"
+	await grep -q "\"process\".*\"pid\":$child\b" file
+	kill -INT $recorder
+	wait $recorder || atf_fail "record: $?"
+}
+
+case_with_targets tree_bomb 'Children that fork on and on: bounded in number and memory, and unharmed'
+tree_bomb_body()
+{
+	tools
+	# 84 at a time, three deep, eight times; each of the last ones leaves a line
+	cat > bomb <<- 'EOF'
+		burst() {
+			[ "$1" -gt 0 ] || { sleep 0.1; echo leaf >> leaves; return; }
+			for _ in 1 2 3 4; do burst $(($1 - 1)) & done
+			wait
+		}
+		echo > ready
+		until [ -e go ]; do sleep 0.01; done
+		for _ in 1 2 3 4 5 6 7 8; do burst 3; done
+	EOF
+	start sh bomb
+	await test -e ready
+	(ulimit -v 300000; exec wprof record $pid --tree --tree-max 16 --interval 50 -o file) > out &
+	recorder=$!
+	await grep -q '"interval"' file
+	echo > go
+	wait $recorder || atf_fail "record: $?"
+	wait $pid || atf_fail "the bomb: $?"
+	atf_check -o inline:'512\n' grep -c leaf leaves
+	atf_check -o match:'times a process was not followed: more processes than --tree-max' cat out
+	# a round begins with the first process, which lives longest
+	jq -r 'select(.type == "interval").pid' file | awk -v first="$(jq -r -n 'input.pid' file)" '
+		$1 == first { n = 0 } ++n > most { most = n } END { print most }' > most
+	[ "$(cat most)" -le 16 ] || atf_fail "$(cat most) at a time"
+	jq -e -s '[.[] | select(.type == "interval") | .pid] | unique | length > 4' file \
+		> /dev/null || atf_fail 'hardly any child'
+}
+
 atf_init_test_cases()
 {
 	for c in bad_usage printed target_ends keys narrow resized dumb_terminal tree_rows \
-		tree_recorded tree_bounded; do
+		tree_recorded tree_bounded tree_refused tree_bomb; do
 		atf_add_test_case $c
 	done
 }

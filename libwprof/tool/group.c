@@ -14,6 +14,9 @@
  * members, and those beyond are counted, not followed. Ended ones stay in the
  * list (their numbers may come again as other processes, so what is compared is
  * the live ones only), which is compacted when it is full.
+ *
+ * A child that cannot be opened, as one that is being debugged or frozen, is tried again
+ * after 1, 2, 4 ... WAIT_MOST intervals: each trial stops it, or waits seconds for it.
  */
 #include <errno.h>
 #include <dirent.h>
@@ -22,10 +25,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cli.h"
 #include "tool/group.h"
+
+#define WAIT_MOST 64 /* intervals */
 
 int group_open(struct group *g, const struct options *o, struct target *target)
 {
@@ -34,7 +40,8 @@ int group_open(struct group *g, const struct options *o, struct target *target)
 	memset(g, 0, sizeof(*g));
 	g->o = o;
 	g->list = calloc(o->tree_max, sizeof(*g->list));
-	if (!g->list) {
+	g->waiting = calloc(o->tree_max, sizeof(*g->waiting));
+	if (!g->list || !g->waiting) {
 		cli_error("out of memory");
 		return CLI_FAILED;
 	}
@@ -142,11 +149,58 @@ static void refuse(struct group *g, const char *why)
 		snprintf(g->refusal, sizeof(g->refusal), "%s", why);
 }
 
+/* ---- those that were refused ------------------------------------------------------- */
+
+static void waiting_drop(struct group *g, size_t i)
+{
+	if (g->waiting[i].pidfd >= 0)
+		close(g->waiting[i].pidfd);
+	memmove(&g->waiting[i], &g->waiting[i + 1], (--g->n_waiting - i) * sizeof(g->waiting[0]));
+}
+
+/* Its place among them, or n_waiting; those that have ended are forgotten. */
+static size_t waiting_find(struct group *g, pid_t pid)
+{
+	size_t i = 0;
+
+	while (i < g->n_waiting && g->waiting[i].pid != pid)
+		i++;
+	if (i < g->n_waiting && has_exited(g->waiting[i].pidfd)) {
+		waiting_drop(g, i);
+		return g->n_waiting;
+	}
+	return i;
+}
+
+/* It was refused (again): wait longer. One that cannot be held is tried next time. */
+static void waiting_add(struct group *g, pid_t pid, const char *why)
+{
+	size_t i = waiting_find(g, pid);
+	struct refused *r;
+
+	if (i == g->n_waiting) {
+		if (g->n_waiting == g->o->tree_max)
+			waiting_drop(g, 0);
+		r = &g->waiting[g->n_waiting];
+		*r = (struct refused){ .pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0) };
+		refuse(g, why);
+		if (r->pidfd < 0)
+			return;
+		i = g->n_waiting++;
+	}
+	r = &g->waiting[i];
+	r->wait = !r->wait ? 1 : r->wait < WAIT_MOST ? 2 * r->wait : WAIT_MOST;
+	r->due = g->number + r->wait;
+}
+
 static void take_in(struct group *g, pid_t parent, pid_t pid)
 {
 	struct member *m = free_place(g);
+	size_t i = waiting_find(g, pid);
 	struct wprof_why why = { 0 };
 
+	if (i < g->n_waiting && g->waiting[i].due > g->number)
+		return;
 	if (!m) {
 		refuse(g, "more processes than --tree-max");
 		return;
@@ -160,10 +214,12 @@ static void take_in(struct group *g, pid_t parent, pid_t pid)
 		/* gone, or about to be another program: looked at again next time */
 		if (why.reason != WPROF_ENDED && why.reason != WPROF_NO_PROCESS &&
 		    why.reason != WPROF_EXECED)
-			refuse(g, why.text);
+			waiting_add(g, pid, why.text);
 		target_close(&m->target);
 		return;
 	}
+	if (i < g->n_waiting)
+		waiting_drop(g, i);
 	if (m == &g->list[g->n])
 		g->n++;
 	g->n_live++;
@@ -249,6 +305,7 @@ void group_follow(struct group *g)
 {
 	size_t before = 0;
 
+	g->number++;
 	follow_exec(g);
 	if (!g->o->tree)
 		return;
@@ -295,7 +352,11 @@ void group_close(struct group *g)
 		if (g->list[i].target.pid)
 			target_close(&g->list[i].target);
 	}
+	while (g->n_waiting)
+		waiting_drop(g, g->n_waiting - 1);
+	free(g->waiting);
 	free(g->list);
+	g->waiting = NULL;
 	g->list = NULL;
 	g->n = 0;
 }

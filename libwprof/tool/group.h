@@ -18,13 +18,23 @@ struct member {
 	size_t n_hot;
 };
 
+/** struct refused - a process that could not be opened: when it is tried again */
+struct refused {
+	pid_t pid;
+	int pidfd;	    /* so that the number means no other */
+	uint64_t due, wait; /* intervals: the number of one, and how many */
+};
+
 /** struct group - them */
 struct group {
 	const struct options *o;
 	struct member *list;
 	size_t n, n_live;
+	struct refused *waiting; /* tree_max of them at most; the oldest are forgotten */
+	size_t n_waiting;
+	uint64_t number;   /* of the interval */
 	bool execed;	   /* the last one to go runs another program */
-	uint64_t refused;  /* times a process was not followed */
+	uint64_t refused;  /* processes not followed; each time where there was no room */
 	char refusal[240]; /* why, of the first */
 };
 
