@@ -3,6 +3,8 @@
  *
  *   'p'  a payload
  *   'm'  lines of maps text
+ *   'd'  the files that a process without a context is described by, a byte 0xff
+ *        between two of them: environ, cmdline, cgroup, mountinfo, status
  *   else a procfs made of files: a line of length in decimal, that much maps text,
  *        and the memory from address 0 on; read, polled, read again
  *
@@ -105,14 +107,16 @@ static void fuzz_lines(const char *text, size_t len)
 /* ---- a procfs made of files ---------------------------------------------------- */
 
 static char root[] = "/tmp/pctx-fuzz-XXXXXX";
+static const char *const files[] = { "environ", "cmdline", "cgroup", "mountinfo",
+				     "status",	"maps",	   "mem",    "stat" };
+#define N_DESCRIBING 5
 
 static void root_remove(void)
 {
 	char path[64];
 
-	for (const char *const *name = (const char *const[]){ "7/maps", "7/mem", "7/stat", NULL };
-	     *name; name++) {
-		snprintf(path, sizeof(path), "%s/%s", root, *name);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(path, sizeof(path), "%s/7/%s", root, files[i]);
 		unlink(path);
 	}
 	snprintf(path, sizeof(path), "%s/7", root);
@@ -178,6 +182,26 @@ static void fuzz_process(const uint8_t *data, size_t len)
 	pctx_reader_close(reader);
 }
 
+static void fuzz_detect(const uint8_t *data, size_t len)
+{
+	struct pctx_reader_opts opts = { .size = sizeof(opts), .procfs = root };
+	struct pctx_context *c;
+
+	root_make();
+	for (size_t i = 0; i < N_DESCRIBING; i++) {
+		const uint8_t *end = memchr(data, 0xff, len);
+		size_t n = end ? (size_t)(end - data) : len;
+
+		file_put(files[i], data, n);
+		data += n + (end != NULL);
+		len -= n + (end != NULL);
+	}
+	if (pctx_detect(7, &opts, &c) == 0) {
+		PROMISE(pctx_context_detected(c));
+		walk(c);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	if (!len)
@@ -186,6 +210,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		fuzz_payload(data + 1, len - 1);
 	else if (data[0] == 'm')
 		fuzz_lines((const char *)data + 1, len - 1);
+	else if (data[0] == 'd')
+		fuzz_detect(data + 1, len - 1);
 	else
 		fuzz_process(data, len);
 	return 0;

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "tool/json.h"
+#include "tool/human.h"
 #include "tool/session.h"
 
 uint64_t cpu_ns(void)
@@ -59,9 +60,13 @@ int session_open_profile(const struct options *o, const struct target *t, struct
 
 static void show_progress(const struct session *s, uint64_t wanted)
 {
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r\033[Kprofiling %s: interval %llu of %llu", s->target.command,
-			(unsigned long long)s->intervals + 1, (unsigned long long)wanted);
+	char text[400], clipped[4 * HUMAN_WIDTH_MAX + 1];
+
+	if (!isatty(STDERR_FILENO))
+		return;
+	snprintf(text, sizeof(text), "profiling %s: interval %llu of %llu", s->target.command,
+		 (unsigned long long)s->intervals + 1, (unsigned long long)wanted);
+	fprintf(stderr, "\r\033[K%s", human_clip(text, human_width(STDERR_FILENO) - 1, clipped));
 }
 
 static void clear_progress(void)
