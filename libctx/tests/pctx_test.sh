@@ -72,7 +72,7 @@ read__no_context_body()
 	fi
 }
 
-atf_test_case read__text
+atf_test_case read__text cleanup
 read__text_head()
 {
 	atf_set "descr" "read prints who the process is, for people"
@@ -87,7 +87,7 @@ read__text_body()
 }
 read__text_cleanup() { publisher_stop; }
 
-atf_test_case read__json
+atf_test_case read__json cleanup
 read__json_head()
 {
 	atf_set "descr" "read --json prints one document as docs/formats.md has it"
@@ -107,7 +107,7 @@ read__json_body()
 }
 read__json_cleanup() { publisher_stop; }
 
-atf_test_case read__fallback
+atf_test_case read__fallback cleanup
 read__fallback_head()
 {
 	atf_set "descr" "read --fallback describes a process without a context and says why"
@@ -129,7 +129,7 @@ read__fallback_body()
 }
 read__fallback_cleanup() { publisher_stop; }
 
-atf_test_case read__deleted_program
+atf_test_case read__deleted_program cleanup
 read__deleted_program_head()
 {
 	atf_set "descr" "A program whose file was removed keeps its name, published or detected"
@@ -173,7 +173,7 @@ os.execve(fd, ["tool", "60"], os.environ)' &
 }
 read__deleted_program_cleanup() { publisher_stop; }
 
-atf_test_case list__finds
+atf_test_case list__finds cleanup
 list__finds_head()
 {
 	atf_set "descr" "list shows the process that published, as text and as JSON lines"
@@ -191,7 +191,7 @@ list__finds_body()
 }
 list__finds_cleanup() { publisher_stop; }
 
-atf_test_case list__procfs
+atf_test_case list__procfs cleanup
 list__procfs_head()
 {
 	atf_set "descr" "--procfs reads through another mount of a procfs"
@@ -266,7 +266,7 @@ await_event()
 	done
 }
 
-atf_test_case watch__poll
+atf_test_case watch__poll cleanup
 watch__poll_head()
 {
 	atf_set "descr" "watch tells publish, update, withdrawal and exit by looking again and again"
@@ -280,7 +280,7 @@ watch__poll_body()
 }
 watch__poll_cleanup() { publisher_stop; }
 
-atf_test_case watch__ebpf
+atf_test_case watch__ebpf cleanup
 watch__ebpf_head()
 {
 	atf_set "descr" "watch is told of a publication by the kernel, long before it would look"
@@ -412,7 +412,7 @@ END
 }
 watch__ebpf_32_bit_cleanup() { publisher_stop; }
 
-atf_test_case watch__bad_targets
+atf_test_case watch__bad_targets cleanup
 watch__bad_targets_head()
 {
 	atf_set "descr" "A process to watch that is not there, or ends, is told and not waited for"
@@ -466,7 +466,7 @@ END
 	atf_check -o inline:'1\n' sh -c "wc -l < events"
 }
 
-atf_test_case watch__permission_lost
+atf_test_case watch__permission_lost cleanup
 watch__permission_lost_head()
 {
 	atf_set "descr" "When a process may not be looked into any more, that is told"
@@ -510,7 +510,7 @@ tame()
 	atf_check -s exit:1 env LC_ALL=C grep -qaE "$(printf '\033|\302[\200-\237]|\342\200[\213-\217\250-\256]')" "$1"
 }
 
-atf_test_case output__tame
+atf_test_case output__tame cleanup
 output__tame_head()
 {
 	atf_set "descr" "What a process calls itself and its service cannot command the terminal"
@@ -559,7 +559,7 @@ procfs__not_mounted_body()
 	atf_check -s exit:1 -e match:'no such procfs' "$bin/pctx" list --procfs empty
 }
 
-atf_test_case read__interrupted
+atf_test_case read__interrupted cleanup
 read__interrupted_head()
 {
 	atf_set "descr" "An interrupted system call is done again"
