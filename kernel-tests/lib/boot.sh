@@ -76,7 +76,10 @@ guest_options_help='
   --timeout S     end the guest (1800)    --accel A        auto, kvm or tcg
   --build DIR     what to take along (build)'
 
-number() { case $2 in ''|*[!0-9]*) usage "$1 takes a number, not '$2'" ;; esac; }
+number() { case $2 in ''|0*|*[!0-9]*) usage "$1 takes a number from 1, not '$2'" ;; esac; }
+
+# build_dir: $build, from the top of the tree where it is relative
+build_dir() { case $build in /*) echo "$build" ;; *) echo "$top/$build" ;; esac; }
 
 # guest_cpus KERNEL: sets $cpus where no option did
 guest_cpus() { [ -n "$cpus" ] || cpus=$(kernel_field "$1" 5); }
@@ -92,13 +95,19 @@ guest_option()
 	--la57) case $2 in on|off) la57=$2 ;; *) usage "--la57 takes on or off, not '$2'" ;; esac ;;
 	--thp) case $2 in always|madvise|never) thp=$2 ;; *) usage "--thp takes always, madvise or never, not '$2'" ;; esac ;;
 	--accel) case $2 in auto|kvm|tcg) accel=$2 ;; *) usage "--accel takes auto, kvm or tcg, not '$2'" ;; esac ;;
-	--sysctl) case $2 in *[!A-Za-z0-9._=/-]*|'') usage "--sysctl takes NAME=VALUE, not '$2'" ;; esac
-		sysctls="$sysctls $2" ;;
-	--modules) case $2 in *[!A-Za-z0-9_\ ]*) usage "--modules takes names, not '$2'" ;; esac
+	--sysctl) case $2 in
+		*[!A-Za-z0-9._=/-]*) usage "--sysctl takes NAME=VALUE, not '$2'" ;;
+		?*=?*) sysctls="$sysctls $2" ;;
+		*) usage "--sysctl takes NAME=VALUE, not '$2'" ;;
+		esac ;;
+	--modules) for m in $2; do
+			table modules | grep -qx -- "$m" || usage "no module '$m' in kernel-tests/modules"
+		done
 		modules="$modules $2" ;;
 	--with) table_line extras "$2" > /dev/null || usage "no '$2' in kernel-tests/extras"
 		extras="$extras $2" modules="$modules $(extra_modules "$2")" ;;
-	--build) build=$2 ;;
+	--build) build=$2
+		[ -d "$(build_dir)" ] || usage "there is no directory $(build_dir) (--build)" ;;
 	*) usage "unknown option '$1'" ;;
 	esac
 }
@@ -115,7 +124,7 @@ guest_prepare()
 	cp "$kt/guest/init" "$2/job/init"
 	job_make "$top" "$2/job" "$2/job.cpio"
 	tree=${guest_tree:-$2/tree.cpio}
-	[ -n "${guest_tree:-}" ] || tree_make "$top" "$top/$build" "$tree"
+	[ -n "${guest_tree:-}" ] || tree_make "$top" "$(build_dir)" "$tree"
 	(cd "$cache" && cat "$root/skeleton.cpio" "$root/root.cpio" "kernels/$1/modules.cpio" \
 		$(for x in $extras; do echo "extras/$x/root.cpio"; done)) | cat - "$2/job.cpio" "$tree" > "$2/initrd" ||
 		die "making the guest's memory image failed: is there room? ($(df -Ph "$2" | awk 'NR == 2 { print $4 " free on " $6 }'))"
@@ -156,14 +165,23 @@ guest_try()
 		echo "$rc" > "$1/rc.new" && mv "$1/rc.new" "$1/rc"
 	} &
 	guest_dir=$1
-	trap 'guest_kill "$guest_dir"; exit 130' INT TERM HUP
+	trap 'guest_kill "$guest_dir"; wait; exit 130' INT TERM HUP
 	guest_watch "$1"
 	wait
-	trap - INT TERM HUP
+	trap 'exit 130' INT TERM HUP
 	guest_verdict "$1"
 }
 
-guest_kill() { kill "$(cat "$1/pid" 2> /dev/null)" 2> /dev/null || :; }
+# guest_kill DIR: QEMU is asked to end, and made to after five seconds
+guest_kill()
+{
+	tries=0
+	until [ -s "$1/pid" ] || [ -f "$1/rc" ] || [ $tries = 20 ]; do sleep 0.1; tries=$((tries + 1)); done
+	kill "$(cat "$1/pid" 2> /dev/null)" 2> /dev/null || return 0
+	tries=0
+	until [ -f "$1/rc" ] || [ $tries = 25 ]; do sleep 0.2; tries=$((tries + 1)); done
+	[ -f "$1/rc" ] || kill -KILL "$(cat "$1/pid")" 2> /dev/null || :
+}
 
 # guest_watch DIR: until QEMU is gone, ending it when it takes too long
 guest_watch()
@@ -189,7 +207,9 @@ guest_verdict()
 	guest_status=$(sed -n 's/.*procscope-guest: exit \([0-9]*\).*/\1/p' "$1/console" | tail -n 1)
 	[ -z "$guest_died" ] || { guest_status=; return 0; }
 	[ -z "$guest_status" ] || return 0
-	if grep -q 'Kernel panic' "$1/console"; then
+	if grep -q 'procscope-guest: refused' "$1/console"; then
+		guest_died=$(sed -n 's/.*procscope-guest: refused: //p' "$1/console" | tr -d '\r' | head -n 1)
+	elif grep -q 'Kernel panic' "$1/console"; then
 		guest_died="kernel panic: $(sed -n 's/.*Kernel panic[^:]*: //p' "$1/console" | tr -d '\r' | head -n 1)"
 	elif [ "$(cat "$1/rc")" != 0 ]; then
 		guest_died="QEMU ended with status $(cat "$1/rc"): $(grep . "$1/qemu.err" | tail -n 1)"
@@ -209,10 +229,10 @@ kernel_faults()
 		sed 's/^\[ *[0-9.]*\] *//' | sort -u | head -n 5
 }
 
-# last_lines DIR: the end of the console, for a failure
+# last_lines DIR [KEPT]: the end of the console, for a failure, and where all of it is
 last_lines()
 {
-	echo "--- last lines of the console ($1/console):"
+	echo "--- last lines of the console${2:+ ($2)}:"
 	tr -d '\r' < "$1/console" | grep . | tail -n 15
 	grep . "$1/qemu.err" | tail -n 3 || :
 }

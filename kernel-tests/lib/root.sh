@@ -30,8 +30,8 @@ libraries_of()
 {
 	while read -r f; do
 		case $f in *.so|*.so.*) echo "$f" ;; *) [ ! -x "$f" ] || echo "$f" ;; esac
-	done | xargs -r ldd 2> /dev/null |
-		awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\// && $1 !~ /:$/ { print $1 }' | sort -u
+	done | xargs -r -d '\n' ldd 2> /dev/null |
+		sed -n -e 's|^[^/]* => \(/.*\) (0x[0-9a-f]*)$|\1|p' -e 's|^[[:space:]]\(/.*\) (0x[0-9a-f]*)$|\1|p' | sort -u
 }
 
 # real_names: absolute paths on stdin with their directories resolved, so that
@@ -73,6 +73,14 @@ root_skeleton()
 	for a in $("$1/bb/busybox" --list); do [ "$a" = busybox ] || ln -s busybox "$1/bb/$a"; done
 }
 
+# Each upgrade of a package makes a new root. The last three are kept, and those that a
+# run may still be using.
+roots_sweep()
+{
+	find "$cache/roots" -mindepth 1 -maxdepth 1 -printf '%T@ %p\n' | sort -rn | tail -n +4 | cut -d ' ' -f 2- |
+		while read -r old; do find "$old" -maxdepth 0 -mmin +240 -exec rm -rf {} +; done
+}
+
 root_make()
 {
 	! entry_good "$1" || return 0
@@ -88,7 +96,7 @@ root_make()
 	(cd "$dir/skeleton" && find . -mindepth 1 | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0) > "$dir/out/skeleton.cpio" &&
 	archive < "$dir/all" > "$dir/out/root.cpio" || die "making the guest's root failed: $(room)"
 	cp "$dir/all" "$dir/out/files"
-	find "$cache/roots" -mindepth 1 -maxdepth 1 -mtime +1 -exec rm -rf {} + 2> /dev/null || :
+	roots_sweep
 	entry_keep "$dir/out" "$1"
 	rm -rf "$dir"
 	trap - EXIT INT TERM
@@ -107,7 +115,7 @@ root_ready()
 # programs, libraries and tests of the build directory
 tree_files()
 {
-	find "$1" -name '.?*' -prune -o -path "$2" -prune -o -path "$1/build*" -prune -o -type f -readable -print
+	find "$1" -mindepth 1 -name '.?*' -prune -o -path "$2" -prune -o -path "$1/build*" -prune -o -type f -readable -print
 	[ ! -d "$2" ] || find "$2" -path "$2/kernel-tests/guests" -prune -o -type f \
 		! -name '*.o' ! -name '*.a' ! -name '*.d' ! -name '*.db' -readable \
 		\( -perm -u+x -o -name '*.so*' -o -name '*.json' -o -name '*.list' \) -print
@@ -121,9 +129,10 @@ tree_make()
 	tree_files "$1" "$2" > "$3.tree"
 	libraries_of < "$3.tree" | real_names | LC_ALL=C comm -23 - "$root/files" > "$3.libs"
 	{
-		(cat "$3.libs"; cat "$3.tree") | awk -v top="$1/" '
+		(cat "$3.libs"; cat "$3.tree") | awk -v top="$1/" -v build="$2/" '
 			{ print; while (sub(/\/[^\/]*$/, "") && $0 != "" && !seen[$0]++)
-				if (index($0 "/", top) == 1 && $0 "/" != top) print }' |
+				if ((index($0 "/", top) == 1 && $0 "/" != top) ||
+				    index($0 "/", build) == 1 || index(build, $0 "/") == 1) print }' |
 			sed 's|^/||' | LC_ALL=C sort -u | (cd / && cpio --quiet -o -L -H newc -R 0:0)
 	} > "$3" || die "packing the tree for the guest failed: $(df -Ph "$3" | awk 'NR == 2 { print $4 " free on " $6 }')"
 	rm -f "$3.tree" "$3.libs"

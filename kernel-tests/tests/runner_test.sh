@@ -61,6 +61,11 @@ run__wrong_usage_body()
 	atf_check -s exit:2 -e match:"unknown option '--bogus'" "$run" 6.12 --bogus x -- true
 	atf_check -s exit:2 -e match:"--memory takes a number" "$run" 6.12 --memory lots -- true
 	atf_check -s exit:2 -e match:"--sysctl takes NAME=VALUE" "$run" 6.12 --sysctl "a=1; reboot" -- true
+	atf_check -s exit:2 -e match:"--sysctl takes NAME=VALUE" "$run" 6.12 --sysctl vm.x -- true
+	atf_check -s exit:2 -e match:"--cpus takes a number from 1" "$run" 6.12 --cpus 0 -- true
+	atf_check -s exit:2 -e match:"--timeout takes a number from 1" "$run" 6.12 --timeout 08 -- true
+	atf_check -s exit:2 -e match:"no module 'nosuch'" "$run" 6.12 --modules nosuch -- true
+	atf_check -s exit:2 -e match:"no directory .*/nothere" "$run" 6.12 --build nothere -- true
 	atf_check -s exit:2 -e match:"no command after --" "$run" 6.12
 	atf_check -s exit:2 -e match:"which kernel" "$run" -- true
 	atf_check -o match:'^run KERNEL' -o match:'--la57 off' "$run" --help
@@ -218,6 +223,68 @@ boot__time_limit_body()
 	limit_s=1
 	boots
 	atf_check -o match:'died=still running after 1 s' cat verdict
+}
+
+atf_test_case boot__refused
+boot__refused_head()
+{
+	atf_set "descr" "An option that the guest cannot have is told, and the job's status is not its"
+	atf_set "timeout" "30"
+}
+boot__refused_body()
+{
+	qemu_plays <<- 'EOF'
+		echo 'procscope-guest: up' > "$console"
+		echo 'procscope-guest: refused: cannot set no.such=1 (--sysctl)' >> "$console"
+	EOF
+	load
+	boots
+	atf_check -o inline:'status= died=cannot set no.such=1 (--sysctl)\n' cat verdict
+}
+
+atf_test_case boot__interrupted
+boot__interrupted_head()
+{
+	atf_set "descr" "An interrupt ends a guest, one that does not want to end as well"
+	atf_set "timeout" "60"
+}
+boot__interrupted_body()
+{
+	qemu_plays <<- 'EOF'
+		trap '' TERM INT
+		echo 'procscope-guest: up' > "$console"
+		while :; do sleep 0.1; done
+	EOF
+	cat > boots <<- EOF
+		kt=$(atf_config_get top)/kernel-tests
+		. "\$kt/lib/all.sh"
+		accel=tcg
+		guest_boot 6.12 "$PWD/guest"
+	EOF
+	PATH=$PWD/bin:$PATH sh boots > output &
+	shell=$!
+	until grep -q up guest/console 2> /dev/null; do kill -0 $shell || atf_fail 'it ended'; done
+	qemu=$(cat guest/pid)
+	kill -TERM $shell
+	wait $shell
+	atf_check_equal 130 $?
+	! kill -0 "$qemu" 2> /dev/null || atf_fail 'the guest lives on'
+}
+
+atf_test_case check__one_at_a_time
+check__one_at_a_time_head()
+{
+	atf_set "descr" "A second check in the same build directory is refused, in one line"
+	atf_set "timeout" "30"
+}
+check__one_at_a_time_body()
+{
+	mkdir -p build/kernel-tests
+	exec 7> build/kernel-tests/lock
+	flock 7
+	atf_check -s exit:1 -e inline:"check: another check runs in $PWD/build: wait for its end, \
+or take another build directory (B=)
+" "$(atf_config_get top)/kernel-tests/check" "$PWD/build" 6.12 -- libctx/tests/stores_test
 }
 
 atf_test_case boot__panic
@@ -429,6 +496,9 @@ atf_init_test_cases()
 	atf_add_test_case boot__status_of_the_job
 	atf_add_test_case boot__hang_is_ended
 	atf_add_test_case boot__time_limit
+	atf_add_test_case boot__refused
+	atf_add_test_case boot__interrupted
+	atf_add_test_case check__one_at_a_time
 	atf_add_test_case boot__panic
 	atf_add_test_case boot__kvm_is_tried
 	atf_add_test_case boot__again_where_emulation_failed
