@@ -217,9 +217,35 @@ for i in range(1, 20001):
 	grep -q '20000 intervals' out || atf_fail "$(head -n 3 out | tail -n 1)"
 }
 
+report_case hostile 'A line of millions of values or without an end is refused in bounded memory'
+hostile_body()
+{
+	{ header; printf '{"type":"interval","pid":1,"runs":['; yes '[],' | head -n 20000000 | tr -d '\n'; } > file
+	(ulimit -v 300000; atf_check -s exit:1 -o ignore -e inline:"wprof: file: line 2: \
+more than 8388608 values
+" "$(atf_get_srcdir)/../../bin/wprof" report file) || atf_fail "$?"
+	{ header; printf '{"type":"'; head -c 300000000 /dev/zero | tr '\0' x; } > file
+	(ulimit -v 900000; atf_check -s exit:1 -o ignore -e inline:"wprof: file: line 2: \
+longer than 268435456 bytes
+" "$(atf_get_srcdir)/../../bin/wprof" report file) || atf_fail "$?"
+}
+
+report_case more_runs 'Runs on lines of their own are drawn and counted like the others'
+more_runs_body()
+{
+	{ header; interval 1 0 64 | sed 's/\["0x100000",64\]//'
+	  echo '{"type":"runs","pid":7,"runs":[["0x100000",64]]}'; end duration; } > split
+	{ header; interval 1 0 64; end duration; } > whole
+	wprof report split > out.split || atf_fail "$?"
+	wprof report whole > out.whole || atf_fail "$?"
+	atf_check -o ignore grep -F "@@@@" out.whole
+	atf_check diff -u out.whole out.split
+}
+
 atf_init_test_cases()
 {
-	for c in foreign cut_short figures map_in_terminal widths svg not_measured nothing_written tree huge; do
+	for c in foreign cut_short figures map_in_terminal widths svg not_measured nothing_written tree huge \
+		hostile more_runs; do
 		atf_add_test_case $c
 	done
 }

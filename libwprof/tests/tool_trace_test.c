@@ -352,6 +352,80 @@ ATF_TC_BODY(put__says_when_the_output_fails, tc)
 	fclose(f);
 }
 
+/* ---- the largest ---------------------------------------------------------------------- */
+
+#define N_RUNS (2 * TRACE_RUNS_MAX + 5)
+#define N_VMAS (TRACE_VMAS_MAX + 7)
+
+/* As many mappings and runs as no line has room for, each name longer than one may be */
+static struct wprof_interval huge_interval(const char *name)
+{
+	struct wprof_vma *v = calloc(N_VMAS, sizeof(*v));
+	struct wprof_run *r = calloc(N_RUNS, sizeof(*r));
+	struct wprof_interval iv = interval;
+
+	ATF_REQUIRE(v && r);
+	for (size_t i = 0; i < N_VMAS; i++)
+		v[i] = (struct wprof_vma){ .start = (i + 1) << 20,
+					   .end = (i + 2) << 20,
+					   .type = WPROF_DATA,
+					   .written_pages = 2,
+					   .populated_pages = 256,
+					   .name = i % 64 ? "short" : name };
+	for (size_t i = 0; i < N_RUNS; i++)
+		r[i] = (struct wprof_run){ (1ull << 20) + i * 0x80000, 1 };
+	iv.vmas = v;
+	iv.n_vmas = N_VMAS;
+	iv.runs = r;
+	iv.n_runs = N_RUNS;
+	return iv;
+}
+
+ATF_TC(interval__huge);
+ATF_TC_HEAD(interval__huge, tc)
+{
+	atf_tc_set_md_var(tc, "descr",
+			  "An interval too large for a line is read back: runs whole, mappings as "
+			  "far as there is room");
+	atf_tc_set_md_var(tc, "timeout", "120");
+}
+ATF_TC_BODY(interval__huge, tc)
+{
+	static char name[16384], why[240];
+	struct wprof_interval iv;
+	struct trace_reader *r;
+	struct trace_line line;
+	uint64_t next = 1ull << 20, left = 0, n = 0;
+	FILE *f = fopen("file", "w");
+
+	memset(name, 'n', sizeof(name) - 1);
+	memcpy(name + sizeof(name) - 5, ".so", 4);
+	iv = huge_interval(name);
+	ATF_REQUIRE(f && put_header(f) && trace_put_layout(f, 42, &iv));
+	ATF_REQUIRE(trace_put_interval(f, 42, BASE_NS, &iv, &hot, 1, false));
+	ATF_REQUIRE_EQ(0, fclose(f));
+	r = trace_open("file", why, sizeof(why));
+	ATF_REQUIRE(r && trace_next(r, &line) == 1 && line.type == TRACE_LAYOUT);
+	ATF_CHECK_EQ(TRACE_VMAS_MAX, line.n_vmas);
+	ATF_CHECK(strlen(line.vmas[64].name) <= TRACE_NAME_MAX);
+	ATF_CHECK(strstr(line.vmas[64].name, "nn..nn") && strstr(line.vmas[64].name, ".so"));
+	while (trace_next(r, &line) == 1) {
+		if (line.type == TRACE_INTERVAL) {
+			ATF_CHECK_EQ(TRACE_VMAS_MAX, line.n_vmas);
+			ATF_CHECK(json_get_u64(line.json, "vmas_left_out", &left));
+		}
+		ATF_CHECK(line.n_runs <= TRACE_RUNS_MAX);
+		for (size_t i = 0; i < line.n_runs; i++, n++, next += 0x80000)
+			ATF_REQUIRE_EQ(next, line.runs[i].start);
+	}
+	ATF_CHECK_STREQ("", trace_why(r));
+	ATF_CHECK_EQ(N_VMAS - TRACE_VMAS_MAX, left);
+	ATF_CHECK_EQ(N_RUNS, n);
+	trace_close(r);
+	free((void *)(uintptr_t)iv.vmas);
+	free((void *)(uintptr_t)iv.runs);
+}
+
 ATF_TP_ADD_TCS(tp)
 {
 	ATF_TP_ADD_TC(tp, open__refuses_what_is_no_trace);
@@ -360,6 +434,7 @@ ATF_TP_ADD_TCS(tp)
 	ATF_TP_ADD_TC(tp, next__a_cut_file_is_read_as_far_as_it_goes);
 	ATF_TP_ADD_TC(tp, next__survives_damaged_bytes);
 	ATF_TP_ADD_TC(tp, interval__is_read_as_it_was_written);
+	ATF_TP_ADD_TC(tp, interval__huge);
 	ATF_TP_ADD_TC(tp, layout_hash__sees_every_change);
 	return atf_no_error();
 }

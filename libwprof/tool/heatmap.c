@@ -183,6 +183,16 @@ static void make_room(struct heatmap *map, const struct wprof_run *run)
 		coarsen_memory(map);
 }
 
+bool heatmap_more(struct heatmap *map, uint64_t number, const struct wprof_run *runs, size_t n_runs)
+{
+	for (size_t i = 0; i < n_runs; i++) {
+		make_room(map, &runs[i]);
+		if (!add_run(map, (size_t)((number - 1) >> map->shift), &runs[i], false))
+			return false;
+	}
+	return true;
+}
+
 bool heatmap_add(struct heatmap *map, uint64_t number, uint64_t start_ns, uint64_t length_ns,
 		 const struct wprof_run *runs, size_t n_runs)
 {
@@ -196,12 +206,7 @@ bool heatmap_add(struct heatmap *map, uint64_t number, uint64_t start_ns, uint64
 		map->n_columns = column + 1;
 	if (start_ns + length_ns > map->end_ns)
 		map->end_ns = start_ns + length_ns;
-	for (size_t i = 0; i < n_runs; i++) {
-		make_room(map, &runs[i]);
-		if (!add_run(map, column, &runs[i], false))
-			return false;
-	}
-	return true;
+	return heatmap_more(map, number, runs, n_runs);
 }
 
 bool heatmap_skip(struct heatmap *map, uint64_t number, const struct wprof_run *runs, size_t n_runs)

@@ -32,6 +32,14 @@ bool heatmap_add(struct heatmap *map, uint64_t number, uint64_t start_ns, uint64
 		 const struct wprof_run *runs, size_t n_runs);
 
 /**
+ * heatmap_more() - @runs belong to interval @number, too, which was added
+ *
+ * Return: false when memory ran out.
+ */
+bool heatmap_more(struct heatmap *map, uint64_t number, const struct wprof_run *runs,
+		  size_t n_runs);
+
+/**
  * heatmap_skip() - @runs were not measured in interval @number, which was added
  *
  * Return: false when memory ran out.

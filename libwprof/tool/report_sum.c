@@ -73,6 +73,17 @@ static int add_interval(struct report *r, const struct trace_line *line)
 	return 0;
 }
 
+/* What the line of its interval had no room for */
+static int add_runs(struct report *r, const struct trace_line *line)
+{
+	region_runs(&r->regions, line->pid, line->runs, line->n_runs, r->header->page_bytes);
+	if (line->pid == r->map_pid && r->map_intervals &&
+	    (!heatmap_more(r->map, r->map_intervals, line->runs, line->n_runs) ||
+	     !heatmap_skip(r->map, r->map_intervals, line->unmeasured, line->n_unmeasured)))
+		return -ENOMEM;
+	return 0;
+}
+
 static int add_process(struct report *r, const struct trace_line *line)
 {
 	struct report_process *children;
@@ -113,6 +124,8 @@ int report_read(struct trace_reader *reader, int map_pid, struct report *r)
 		rc = 0;
 		if (line.type == TRACE_INTERVAL)
 			rc = add_interval(r, &line);
+		else if (line.type == TRACE_RUNS)
+			rc = add_runs(r, &line);
 		else if (line.type == TRACE_PROCESS)
 			rc = add_process(r, &line);
 		else if (line.type == TRACE_END)

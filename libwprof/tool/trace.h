@@ -11,9 +11,18 @@
 
 #include "wprof.h"
 
-/** most bytes of a line, and of the header */
+/*
+ * What a line may hold at most, so that reading it takes no more than some 900 MB: bytes,
+ * of the header too, and JSON values. What is written keeps below: runs beyond
+ * TRACE_RUNS_MAX go on lines of their own, mappings beyond TRACE_VMAS_MAX (four times
+ * what a process may usually have) are left out and counted, names are clipped.
+ */
 #define TRACE_LINE_MAX	 (256u << 20)
 #define TRACE_HEADER_MAX (1u << 20)
+#define TRACE_VALUES_MAX (8u << 20)
+#define TRACE_RUNS_MAX	 (256u << 10)
+#define TRACE_VMAS_MAX	 (256u << 10)
+#define TRACE_NAME_MAX	 512u
 
 /** struct trace_rule - how is profiled; in a header and in the document of hot */
 struct trace_rule {
@@ -89,14 +98,21 @@ json_t *trace_cost_json(const struct trace_cost *cost);
 
 /* ---- reading ---------------------------------------------------------------- */
 
-enum trace_type { TRACE_LAYOUT, TRACE_INTERVAL, TRACE_CONTEXT, TRACE_PROCESS, TRACE_END };
+enum trace_type {
+	TRACE_LAYOUT,
+	TRACE_INTERVAL,
+	TRACE_CONTEXT,
+	TRACE_PROCESS,
+	TRACE_END,
+	TRACE_RUNS /* more of them, of the last interval of the process */
+};
 
 /** struct trace_line - a line behind the header; all of it lives until the next */
 struct trace_line {
 	enum trace_type type;
 	pid_t pid;
 	json_t *json;
-	/* TRACE_INTERVAL; vmas of TRACE_LAYOUT too */
+	/* TRACE_INTERVAL; vmas of TRACE_LAYOUT and runs of TRACE_RUNS too */
 	uint64_t number, start_ns, length_ns, written_pages, total_vmas, hot_vmas;
 	bool estimated;
 	struct wprof_vma *vmas;

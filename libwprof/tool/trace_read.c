@@ -7,7 +7,8 @@
  * buffer that grows to a limit and no further, and every field that is used is
  * checked for its kind and range before anything is computed from it: ranges are
  * not empty, ascending and page aligned, runs lie within the address space.
- * Memory is bounded by one line, whatever the length of the file.
+ * Memory is bounded by one line, whatever the length of the file; and as a JSON value
+ * of three bytes takes a hundred in memory, these are counted before they are made.
  *
  * A line without line end is the place where writing was cut off; it counts as
  * the end of the file. Any other bad line is damage and ends the reading.
@@ -63,6 +64,7 @@ static bool buffer_grow(struct trace_reader *r, size_t max)
 /* Return: 1, a line of at most @max bytes is in buf; 0: no whole line left. */
 static int read_line(struct trace_reader *r, size_t max)
 {
+	size_t n_values = 0;
 	int c;
 
 	r->line++;
@@ -70,6 +72,9 @@ static int read_line(struct trace_reader *r, size_t max)
 	while ((c = getc_unlocked(r->f)) != EOF && c != '\n') {
 		if (r->len == max || !buffer_grow(r, max))
 			return damaged(r, "longer than %zu bytes", r->len);
+		n_values += c == ',' || c == '[' || c == '{';
+		if (n_values > TRACE_VALUES_MAX)
+			return damaged(r, "more than %u values", TRACE_VALUES_MAX);
 		r->buf[r->len++] = (char)c;
 	}
 	if (ferror(r->f))
@@ -287,9 +292,11 @@ static int read_list(struct trace_reader *r, const char *name, const json_t *lis
 	return 0;
 }
 
+/* Of an interval, and on a line of their own: any of them may be missing there. */
 static int read_runs(struct trace_reader *r, struct trace_line *line)
 {
 	const json_t *list = json_object_get(r->json, "runs");
+	bool needed = line->type == TRACE_INTERVAL;
 	/* a field that came later, and is only there where there are some */
 	const json_t *unmeasured = json_object_get(r->json, "unmeasured_runs");
 
@@ -302,7 +309,8 @@ static int read_runs(struct trace_reader *r, struct trace_line *line)
 		calloc(line->n_unmeasured + 1, sizeof(*line->unmeasured));
 	if (!r->runs || !r->unmeasured)
 		return damaged(r, "%s", strerror(ENOMEM));
-	if (!json_is_array(list) || (unmeasured && !json_is_array(unmeasured)))
+	if (((needed || list) && !json_is_array(list)) ||
+	    (unmeasured && !json_is_array(unmeasured)))
 		return damaged(r, "no runs");
 	return read_list(r, "runs", list, line->runs) ||
 			       read_list(r, "unmeasured_runs", unmeasured, line->unmeasured)
@@ -350,7 +358,8 @@ static int read_end(struct trace_reader *r, struct trace_line *line)
 
 static int type_number(const char *name)
 {
-	static const char *const names[] = { "layout", "interval", "context", "process", "end" };
+	static const char *const names[] = { "layout",	"interval", "context",
+					     "process", "end",	    "runs" };
 
 	for (int i = 0; i < (int)(sizeof(names) / sizeof(names[0])); i++)
 		if (!strcmp(name, names[i]))
@@ -380,6 +389,8 @@ static int read_typed(struct trace_reader *r, struct trace_line *line)
 		rc = read_vmas(r, line);
 	else if (line->type == TRACE_INTERVAL)
 		rc = read_interval(r, line);
+	else if (line->type == TRACE_RUNS)
+		rc = read_runs(r, line);
 	else if (line->type == TRACE_END)
 		rc = read_end(r, line);
 	return rc ? rc : 1;

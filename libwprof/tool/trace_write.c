@@ -40,21 +40,43 @@ bool trace_put_header(FILE *f, const struct trace_header *h)
 	return json_put(f, line);
 }
 
+/* A path may have 16 KiB here; both its ends tell more than its middle. */
+static json_t *name_json(const char *name)
+{
+	char clipped[TRACE_NAME_MAX + 1];
+	size_t len = strlen(name), half = TRACE_NAME_MAX / 2 - 1;
+
+	if (len <= TRACE_NAME_MAX)
+		return json_text(name);
+	snprintf(clipped, sizeof(clipped), "%.*s..%s", (int)half, name, name + len - half);
+	return json_text(clipped);
+}
+
 static json_t *vma_json(const struct wprof_vma *v)
 {
 	return json_pack("{s:o, s:o, s:s, s:o}", "start", json_address(v->start), "end",
 			 json_address(v->end), "type", wprof_vma_type_name(v->type), "name",
-			 json_text(v->name));
+			 name_json(v->name));
+}
+
+/* @line, in which @n of them have no place any more */
+static json_t *left_out(json_t *line, size_t n)
+{
+	if (line && n)
+		json_object_set_new(line, "vmas_left_out", json_u64(n));
+	return line;
 }
 
 bool trace_put_layout(FILE *f, pid_t pid, const struct wprof_interval *iv)
 {
+	size_t n = iv->n_vmas < TRACE_VMAS_MAX ? iv->n_vmas : TRACE_VMAS_MAX;
 	json_t *vmas = json_array();
 
-	for (size_t i = 0; i < iv->n_vmas; i++)
+	for (size_t i = 0; i < n; i++)
 		json_array_append_new(vmas, vma_json(&iv->vmas[i]));
-	return json_put(
-		f, json_pack("{s:s, s:i, s:o}", "type", "layout", "pid", (int)pid, "vmas", vmas));
+	return json_put(f, left_out(json_pack("{s:s, s:i, s:o}", "type", "layout", "pid", (int)pid,
+					      "vmas", vmas),
+				    iv->n_vmas - n));
 }
 
 bool trace_put_context(FILE *f, pid_t pid, json_t *context)
@@ -88,8 +110,8 @@ bool trace_put_end(FILE *f, const struct trace_end *end)
 				     trace_cost_json(&end->cost)));
 }
 
-/* Those written or changed. */
-static json_t *written_vmas(const struct wprof_interval *iv)
+/* Those written or changed; *n_out: without those that there is no room for */
+static json_t *written_vmas(const struct wprof_interval *iv, size_t *n_out)
 {
 	json_t *vmas = json_array();
 
@@ -99,6 +121,10 @@ static json_t *written_vmas(const struct wprof_interval *iv)
 
 		if (!v->written_pages && !v->flags)
 			continue;
+		if (json_array_size(vmas) == TRACE_VMAS_MAX) {
+			++*n_out;
+			continue;
+		}
 		j = vma_json(v);
 		json_object_set_new(j, "written_pages", json_u64(v->written_pages));
 		json_object_set_new(j, "populated_pages", json_u64(v->populated_pages));
@@ -133,8 +159,10 @@ static json_t *interval_json(pid_t pid, uint64_t base_ns, const struct wprof_int
 			     const struct wprof_region *hot, size_t n_hot)
 {
 	uint64_t start_ns = iv->start_ns > base_ns ? iv->start_ns - base_ns : 0;
+	size_t n_out = 0;
+	json_t *vmas = written_vmas(iv, &n_out), *line;
 
-	return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:f, s:b, s:o, s:o, s:o, s:o, s:o,"
+	line = json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:f, s:b, s:o, s:o, s:o, s:o, s:o,"
 			 " s:o, s:{s:o, s:o, s:o, s:o}, s:o, s:o}",
 			 "type", "interval", "pid", (int)pid, "number", json_u64(iv->number),
 			 "start_ns", json_u64(start_ns), "length_ns", json_u64(iv->length_ns),
@@ -148,17 +176,30 @@ static json_t *interval_json(pid_t pid, uint64_t base_ns, const struct wprof_int
 			 json_u64(iv->untracked_limit_bytes), "cost", "scan_ns",
 			 json_u64(iv->cost.scan_ns), "total_ns", json_u64(iv->cost.total_ns),
 			 "n_scans", json_u64(iv->cost.n_scans), "faults", json_u64(iv->cost.faults),
-			 "vmas", written_vmas(iv), "hot", trace_regions_json(hot, n_hot));
+			 "vmas", vmas, "hot", trace_regions_json(hot, n_hot));
+	return left_out(line, n_out);
 }
 
 /* A JSON value for each run would cost 250 bytes of memory: print them at once. */
 static void put_runs(FILE *f, const char *name, const struct wprof_run *runs, size_t n)
 {
 	fprintf(f, ",\"%s\":[", name);
+	n = n < TRACE_RUNS_MAX ? n : TRACE_RUNS_MAX;
 	for (size_t i = 0; i < n; i++)
 		fprintf(f, "%s[\"0x%" PRIx64 "\",%" PRIu64 "]", i ? "," : "", runs[i].start,
 			runs[i].n_pages);
 	putc(']', f);
+}
+
+/* Those that the line of the interval has no room for, on lines of their own */
+static void put_more_runs(FILE *f, pid_t pid, const char *name, const struct wprof_run *runs,
+			  size_t n)
+{
+	for (size_t i = TRACE_RUNS_MAX; i < n; i += TRACE_RUNS_MAX) {
+		fprintf(f, "{\"type\":\"runs\",\"pid\":%d", (int)pid);
+		put_runs(f, name, runs + i, n - i);
+		fputs("}\n", f);
+	}
 }
 
 bool trace_put_interval(FILE *f, pid_t pid, uint64_t base_ns, const struct wprof_interval *iv,
@@ -183,6 +224,11 @@ bool trace_put_interval(FILE *f, pid_t pid, uint64_t base_ns, const struct wprof
 	if (soft_dirty)
 		put_runs(f, "soft_dirty_runs", iv->soft_dirty_runs, iv->n_soft_dirty_runs);
 	fputs("}\n", f);
+	put_more_runs(f, pid, "runs", iv->runs, iv->n_runs);
+	put_more_runs(f, pid, "unmeasured_runs", iv->unmeasured, iv->n_unmeasured);
+	if (soft_dirty)
+		put_more_runs(f, pid, "soft_dirty_runs", iv->soft_dirty_runs,
+			      iv->n_soft_dirty_runs);
 	return !ferror(f);
 }
 
