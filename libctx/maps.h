@@ -6,9 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** MAPS_LINE_MAX - a line longer than this is not one the kernel writes */
-#define MAPS_LINE_MAX 8192
-
 enum maps_perm {
 	MAPS_READ = 1,
 	MAPS_WRITE = 2,

@@ -34,11 +34,21 @@
  *   executed another program. Looked for anew, in the same call.
  * - the payload cannot be read: the header is read again. If it changed that was
  *   a race, else the context is malformed.
+ * - the timestamp stays 0: a publisher that died or withdrew in the middle leaves it
+ *   so, and may be succeeded by one in another mapping. A read gives up after its
+ *   attempts and forgets the address; every POLLS_UPDATING-th poll in a row that
+ *   meets 0 looks through the mappings, which prefers a context that is complete.
  * - the process ended. The numbers of processes are used again, and
  *   process_vm_readv goes by numbers: whatever is read that is not what is known
  *   already counts only if the process's directory, opened at the start, is
  *   still alive after the read. A header equal to the last in all its bytes needs
  *   no such look: its timestamp is in nanoseconds since boot.
+ *
+ * Limit: CRIU restores a process with its number, addresses and bytes, timestamp
+ * included. To a poll that is the process it knew, unchanged, and it says so; the
+ * next read that is not from what is known finds the directory dead: -ESRCH, and a new
+ * reader is needed. Restored on another machine, a timestamp may lie in the future of
+ * its clock; none of this compares it with the time of now.
  *
  * The same timestamp should mean the same payload. A publisher that gives
  * timestamps twice exists, so a read compares the payload's bytes as well; a poll
@@ -62,6 +72,7 @@
 #define ATTEMPTS_AT_ONCE 3
 #define PAUSE_FIRST_NS	 10000u
 #define PAUSE_MOST_NS	 2000000u
+#define POLLS_UPDATING	 8 /* the contract names it, and poll_test counts it */
 
 struct buffer {
 	uint8_t *data;
@@ -75,8 +86,9 @@ struct pctx_reader {
 	uint32_t attempts_max;
 	bool mapped;
 	uint64_t address;
-	bool known;	/* @last is what the last read saw */
-	int last_error; /* what it made of that: 0 or -EBADMSG */
+	unsigned int n_updating; /* polls in a row that met the timestamp 0 */
+	bool known;		 /* @last is what the last read saw */
+	int last_error;		 /* what it made of that: 0 or -EBADMSG */
 	struct ctx_header last;
 	struct pctx_context *context; /* decoded from @kept, when last_error is 0 */
 	struct buffer kept;	      /* payload of @last */
@@ -319,9 +331,47 @@ int pctx_reader_read(struct pctx_reader *reader, struct pctx_context **out)
 
 /* ---- poll ---------------------------------------------------------------- */
 
-static int poll_changed(struct pctx_reader *r, struct ctx_header *header)
+/*
+ * Look whether another mapping holds a context by now. While there is none, this
+ * one stays what it is, known or not.
+ */
+static int look_beside(struct pctx_reader *r)
+{
+	uint64_t address;
+	int rc = discover(&r->target, &r->discover, &address);
+
+	if (rc || address == r->address)
+		return rc;
+	forget(r);
+	r->address = address;
+	r->mapped = true;
+	return 0;
+}
+
+/*
+ * An update takes about a microsecond: what several polls met in the middle of one
+ * may have been left so for ever.
+ */
+static int header_poll(struct pctx_reader *r, struct ctx_header *header)
 {
 	int rc = header_read(r, header);
+
+	if (rc || header->published_at_ns) {
+		r->n_updating = 0;
+		return rc;
+	}
+	if (++r->n_updating < POLLS_UPDATING)
+		return -EAGAIN;
+	rc = look_beside(r);
+	if (rc)
+		return rc;
+	r->n_updating = 0;
+	return header_read(r, header);
+}
+
+static int poll_changed(struct pctx_reader *r, struct ctx_header *header)
+{
+	int rc = header_poll(r, header);
 
 	if (rc == -ESTALE) {
 		forget(r);

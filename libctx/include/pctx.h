@@ -323,7 +323,9 @@ PCTX_API PCTX_CHECKED int pctx_reader_read(struct pctx_reader *reader, struct pc
  *
  * One system call, 32 bytes, while nothing changed. Never waits. Where nothing
  * is published yet it looks for a context anew, which costs a pass over the
- * process's mappings.
+ * process's mappings. So does every eighth poll in a row that meets an update: a
+ * publisher that died in one never ends it, and whoever publishes next in that
+ * process, in another mapping, is seen by that poll.
  *
  * Spec: OTEP-4719, Reading Protocol: the timestamp as the key of a cache.
  * MT-Safe with a reader for each thread. Not AS-Safe.
