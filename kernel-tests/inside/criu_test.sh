@@ -136,6 +136,25 @@ context()
 	pctx list | grep -q moved || atf_fail "not in the list"
 }
 
+# ---- arguments for a CRIU that does not know them ----------------------------------------
+
+# Named, that is exit code 3; found in the path, it is said beside the arguments.
+arguments_refused()
+{
+	start memwrite --size 1M
+	await grep -q OTEL_CTX "/proc/$pid/maps"
+	rc=0
+	wprof criu-args "$pid" --interval 50 --criu "$criu" > args 2> said || rc=$?
+	[ "$rc" = 3 ] && [ ! -s args ] && [ "$(wc -l < said)" = 1 ] || atf_fail "exit $rc: $(cat args said)"
+	grep -q "^wprof: .*$criu has no --exclude-range" said || atf_fail "$(cat said)"
+	mkdir path
+	printf '#!/bin/sh\nexec "%s" "$@"\n' "$criu" > path/criu
+	chmod +x path/criu
+	PATH=$PWD/path:$PATH wprof criu-args "$pid" --interval 50 > args 2> said || atf_fail "exit $?"
+	grep -q -- '--exclude-range' args || atf_fail "no arguments: $(cat args)"
+	grep -q 'path/criu does not know these options (no released CRIU does)' said || atf_fail "$(cat said)"
+}
+
 # ---- the other way: the descriptor left open -------------------------------------------
 
 descriptor_open()
@@ -154,6 +173,7 @@ for v in 3_17 4_1 4_2; do
 	case_of record_memwrite $v 200 "wprof record goes on through two pre-dumps, a dump, and restore is equal"
 	case_of sparse $v 200 "CRIU writes as many pages of a sparse mapping as without profiler; heat is kept"
 	case_of context $v 120 "A process context is named, readable and equal after a restore"
+	case_of arguments_refused $v 60 "wprof criu-args says that no released CRIU knows its arguments: exit 3 when named"
 	case_of descriptor_open $v 120 "With a userfaultfd left open in the target the final dump fails"
 done
 
