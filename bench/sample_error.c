@@ -234,6 +234,7 @@ int main(int argc, char **argv)
 	printf("%-14s %-7s %10s %10s %13s %11s %11s\n", "pattern", "arming", "MiB", "told/true",
 	       "mean error", "worst", "hot agrees");
 	for (size_t p = 0; p < sizeof(patterns) / sizeof(patterns[0]); p++) {
+		const size_t n_chunks = (size_t)intervals * (PAGES / CHUNK);
 		size_t same = 0;
 
 		run(p, WPROF_EXACT, intervals, &exact);
@@ -243,7 +244,7 @@ int main(int argc, char **argv)
 				same += exact.hot[i][k] == sample.hot[i][k];
 		show(patterns[p].name, "exact", &exact, intervals, -1);
 		show(patterns[p].name, "sample", &sample, intervals,
-		     (double)same / ((double)intervals * (PAGES / CHUNK)));
+		     (double)same / (double)n_chunks);
 	}
 	return 0;
 }

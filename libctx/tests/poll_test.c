@@ -9,6 +9,7 @@
 
 static void time_set(struct ctx_header *h, uint64_t at_ns)
 {
+	CHILD_REQUIRE(h);
 	atomic_thread_fence(memory_order_seq_cst);
 	*(volatile uint64_t *)&h->published_at_ns = at_ns;
 }

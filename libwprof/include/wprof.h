@@ -196,9 +196,10 @@ struct wprof;
  * One thread of @pid is stopped for well under a millisecond, and each that is
  * running once more for an instant; longer where more are running than there are
  * processors. All private writable memory is registered and what exists of it
- * armed; interval 1 begins. Memory that does not exist is never armed. A VMA owned by another userfaultfd
- * is skipped and told in each interval. Where it is another profiler's, that is
- * refused; of several that begin at the same instant exactly one goes on.
+ * armed; interval 1 begins. Memory that does not exist is never armed. A VMA owned by
+ * another userfaultfd is skipped and told in each interval. Where it is another
+ * profiler's, that is refused; of several that begin at the same instant exactly one
+ * goes on.
  *
  * Spec: write profiler, 4.1 and 4.2. AS-Unsafe.
  *

@@ -24,6 +24,8 @@ while True:
     if select.select([master], [], [], 0.1)[0]:
         data += os.read(master, 65536)
     elif child.poll() is not None:
+        while select.select([master], [], [], 0)[0]:
+            data += os.read(master, 65536)
         break
 open('code', 'w').write('%d\n' % child.returncode)
 open('raw', 'wb').write(data)
@@ -52,11 +54,11 @@ recording_body()
 	tools
 	memwrite_start progress-$$ -s 1M
 	on_terminal 80 record $pid --interval 100 --duration 1 -o file
-	redrawn 80 5 'memwrite'
+	redrawn 80 3 'memwrite'
 	atf_check -o match:'of 1' tail -n 1 lines
 	atf_check -o match:'intervals, .* written' tail -n 1 lines
 	on_terminal 20 record $pid --interval 100 --duration 1 -o file
-	redrawn 20 5 'memwr'
+	redrawn 20 3 'memwr'
 }
 
 progress_case without_end 'A recording without an end says how it is ended'
@@ -65,7 +67,7 @@ without_end_body()
 	tools
 	start memwrite -s 1M -d 1.5
 	on_terminal 80 record $pid --interval 100 -o file
-	redrawn 80 5 'memwrite'
+	redrawn 80 3 'memwrite'
 	atf_check -o match:'ctrl-C ends$' head -n 1 lines
 }
 

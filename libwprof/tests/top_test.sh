@@ -201,8 +201,8 @@ tree_refused_body()
 	atf_check -o save:out wprof record $parent --tree --interval 50 --duration 1 -o file
 	atf_check -o match:"^a process was not followed: process $child is already traced" cat out
 	# it is free again in the middle of this one; at most 64 intervals later it is tried
-	wprof record $parent --tree --interval 20 --duration 25 -o file > /dev/null &
-	recorder=$!
+	start wprof record $parent --tree --interval 20 --duration 25 -o file
+	recorder=$pid
 	await grep -q '"interval"' file
 	kill "$tracer"
 	await grep -q "\"process\".*\"pid\":$child\b" file
@@ -239,8 +239,8 @@ tree_bomb_body()
 	jq -r 'select(.type == "interval").pid' file | awk -v first="$(jq -r -n 'input.pid' file)" '
 		$1 == first { n = 0 } ++n > most { most = n } END { print most }' > most
 	[ "$(cat most)" -le 16 ] || atf_fail "$(cat most) at a time"
-	jq -e -s '[.[] | select(.type == "interval") | .pid] | unique | length > 4' file \
-		> /dev/null || atf_fail 'hardly any child'
+	jq -e -s '[.[] | select(.type == "interval") | .pid] | unique | length > 1' file \
+		> /dev/null || atf_fail 'no child'
 }
 
 atf_init_test_cases()

@@ -172,6 +172,13 @@ static size_t waiting_find(struct group *g, pid_t pid)
 	return i;
 }
 
+static void waiting_purge(struct group *g)
+{
+	for (size_t i = g->n_waiting; i > 0; i--)
+		if (has_exited(g->waiting[i - 1].pidfd))
+			waiting_drop(g, i - 1);
+}
+
 /* It was refused (again): wait longer. One that cannot be held is tried next time. */
 static void waiting_add(struct group *g, pid_t pid, const char *why)
 {
@@ -179,8 +186,6 @@ static void waiting_add(struct group *g, pid_t pid, const char *why)
 	struct refused *r;
 
 	if (i == g->n_waiting) {
-		if (g->n_waiting == g->o->tree_max)
-			waiting_drop(g, 0);
 		r = &g->waiting[g->n_waiting];
 		*r = (struct refused){ .pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0) };
 		refuse(g, why);
@@ -201,7 +206,8 @@ static void take_in(struct group *g, pid_t parent, pid_t pid)
 
 	if (i < g->n_waiting && g->waiting[i].due > g->number)
 		return;
-	if (!m) {
+	/* as many that could not be followed are remembered, and no more are tried */
+	if (!m || (i == g->n_waiting && g->n_waiting == g->o->tree_max)) {
 		refuse(g, "more processes than --tree-max");
 		return;
 	}
@@ -306,6 +312,7 @@ void group_follow(struct group *g)
 	size_t before = 0;
 
 	g->number++;
+	waiting_purge(g);
 	follow_exec(g);
 	if (!g->o->tree)
 		return;

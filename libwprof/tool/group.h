@@ -30,7 +30,7 @@ struct group {
 	const struct options *o;
 	struct member *list;
 	size_t n, n_live;
-	struct refused *waiting; /* tree_max of them at most; the oldest are forgotten */
+	struct refused *waiting; /* tree_max of them at most */
 	size_t n_waiting;
 	uint64_t number;   /* of the interval */
 	bool execed;	   /* the last one to go runs another program */

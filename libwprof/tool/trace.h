@@ -12,17 +12,21 @@
 #include "wprof.h"
 
 /*
- * What a line may hold at most, so that reading it takes no more than some 900 MB: bytes,
- * of the header too, and JSON values. What is written keeps below: runs beyond
- * TRACE_RUNS_MAX go on lines of their own, mappings beyond TRACE_VMAS_MAX (four times
- * what a process may usually have) are left out and counted, names are clipped.
+ * What a line may hold at most, so that what it costs to read is bounded: bytes, of the
+ * header too, and JSON values, each of which takes 100 to 200 bytes of memory. What is
+ * written keeps below: of each kind of runs those beyond TRACE_RUNS_MAX go on lines of
+ * their own, mappings beyond TRACE_VMAS_MAX (four times what a process may usually have)
+ * and hot regions beyond TRACE_HOT_MAX are left out and counted, names are clipped to
+ * TRACE_NAME_MAX bytes of JSON. With up to 9 values a mapping or region and 3 a run that
+ * is less than 6 million values and 200 MB.
  */
 #define TRACE_LINE_MAX	 (256u << 20)
 #define TRACE_HEADER_MAX (1u << 20)
 #define TRACE_VALUES_MAX (8u << 20)
 #define TRACE_RUNS_MAX	 (256u << 10)
 #define TRACE_VMAS_MAX	 (256u << 10)
-#define TRACE_NAME_MAX	 512u
+#define TRACE_HOT_MAX	 (128u << 10)
+#define TRACE_NAME_MAX	 256u
 
 /** struct trace_rule - how is profiled; in a header and in the document of hot */
 struct trace_rule {

@@ -64,6 +64,7 @@ static bool buffer_grow(struct trace_reader *r, size_t max)
 /* Return: 1, a line of at most @max bytes is in buf; 0: no whole line left. */
 static int read_line(struct trace_reader *r, size_t max)
 {
+	bool in_text = false, escaped = false;
 	size_t n_values = 0;
 	int c;
 
@@ -72,7 +73,9 @@ static int read_line(struct trace_reader *r, size_t max)
 	while ((c = getc_unlocked(r->f)) != EOF && c != '\n') {
 		if (r->len == max || !buffer_grow(r, max))
 			return damaged(r, "longer than %zu bytes", r->len);
-		n_values += c == ',' || c == '[' || c == '{';
+		in_text ^= c == '"' && !escaped;
+		escaped = in_text && c == '\\' && !escaped;
+		n_values += !in_text && (c == ',' || c == '[' || c == '{' || c == ':');
 		if (n_values > TRACE_VALUES_MAX)
 			return damaged(r, "more than %u values", TRACE_VALUES_MAX);
 		r->buf[r->len++] = (char)c;

@@ -40,15 +40,30 @@ bool trace_put_header(FILE *f, const struct trace_header *h)
 	return json_put(f, line);
 }
 
+/* Bytes of @n characters in JSON, at most: what is no plain ASCII is written as "\u001f". */
+static size_t escaped_len(const char *text, size_t n)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; i < n; i++)
+		len += text[i] >= ' ' && text[i] < 0x7f && text[i] != '"' && text[i] != '\\' ? 1
+											     : 6;
+	return len;
+}
+
 /* A path may have 16 KiB here; both its ends tell more than its middle. */
 static json_t *name_json(const char *name)
 {
+	size_t len = strlen(name), most = TRACE_NAME_MAX - 2, head = 0, tail = 0;
 	char clipped[TRACE_NAME_MAX + 1];
-	size_t len = strlen(name), half = TRACE_NAME_MAX / 2 - 1;
 
-	if (len <= TRACE_NAME_MAX)
+	if (escaped_len(name, len) <= TRACE_NAME_MAX)
 		return json_text(name);
-	snprintf(clipped, sizeof(clipped), "%.*s..%s", (int)half, name, name + len - half);
+	while (escaped_len(name, head + 1) <= most / 2)
+		head++;
+	while (escaped_len(name + len - tail - 1, tail + 1) <= most / 2)
+		tail++;
+	snprintf(clipped, sizeof(clipped), "%.*s..%s", (int)head, name, name + len - tail);
 	return json_text(clipped);
 }
 
@@ -60,10 +75,10 @@ static json_t *vma_json(const struct wprof_vma *v)
 }
 
 /* @line, in which @n of them have no place any more */
-static json_t *left_out(json_t *line, size_t n)
+static json_t *left_out(json_t *line, const char *what, size_t n)
 {
 	if (line && n)
-		json_object_set_new(line, "vmas_left_out", json_u64(n));
+		json_object_set_new(line, what, json_u64(n));
 	return line;
 }
 
@@ -76,7 +91,7 @@ bool trace_put_layout(FILE *f, pid_t pid, const struct wprof_interval *iv)
 		json_array_append_new(vmas, vma_json(&iv->vmas[i]));
 	return json_put(f, left_out(json_pack("{s:s, s:i, s:o}", "type", "layout", "pid", (int)pid,
 					      "vmas", vmas),
-				    iv->n_vmas - n));
+				    "vmas_left_out", iv->n_vmas - n));
 }
 
 bool trace_put_context(FILE *f, pid_t pid, json_t *context)
@@ -151,7 +166,7 @@ json_t *trace_regions_json(const struct wprof_region *r, size_t n)
 				  "populated_bytes", json_u64(r[i].populated_bytes),
 				  "written_ratio", r[i].written_ratio, "window_ratio",
 				  r[i].window_ratio, "consecutive", (int)r[i].consecutive, "type",
-				  wprof_vma_type_name(r[i].type), "name", json_text(r[i].name)));
+				  wprof_vma_type_name(r[i].type), "name", name_json(r[i].name)));
 	return regions;
 }
 
@@ -160,6 +175,7 @@ static json_t *interval_json(pid_t pid, uint64_t base_ns, const struct wprof_int
 {
 	uint64_t start_ns = iv->start_ns > base_ns ? iv->start_ns - base_ns : 0;
 	size_t n_out = 0;
+	size_t n_hot_put = n_hot < TRACE_HOT_MAX ? n_hot : TRACE_HOT_MAX;
 	json_t *vmas = written_vmas(iv, &n_out), *line;
 
 	line = json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:f, s:b, s:o, s:o, s:o, s:o, s:o,"
@@ -176,8 +192,9 @@ static json_t *interval_json(pid_t pid, uint64_t base_ns, const struct wprof_int
 			 json_u64(iv->untracked_limit_bytes), "cost", "scan_ns",
 			 json_u64(iv->cost.scan_ns), "total_ns", json_u64(iv->cost.total_ns),
 			 "n_scans", json_u64(iv->cost.n_scans), "faults", json_u64(iv->cost.faults),
-			 "vmas", vmas, "hot", trace_regions_json(hot, n_hot));
-	return left_out(line, n_out);
+			 "vmas", vmas, "hot", trace_regions_json(hot, n_hot_put));
+	line = left_out(line, "vmas_left_out", n_out);
+	return left_out(line, "hot_left_out", n_hot - n_hot_put);
 }
 
 /* A JSON value for each run would cost 250 bytes of memory: print them at once. */
