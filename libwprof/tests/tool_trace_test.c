@@ -356,6 +356,7 @@ ATF_TC_BODY(put__says_when_the_output_fails, tc)
 
 #define N_RUNS (2 * TRACE_RUNS_MAX + 5)
 #define N_VMAS (TRACE_VMAS_MAX + 7)
+#define N_HOT  (TRACE_HOT_MAX + 3)
 
 /* As many mappings and runs as no line has room for, each name longer than one may be */
 static struct wprof_interval huge_interval(const char *name)
@@ -371,13 +372,15 @@ static struct wprof_interval huge_interval(const char *name)
 					   .type = WPROF_DATA,
 					   .written_pages = 2,
 					   .populated_pages = 256,
+					   .flags = WPROF_VMA_NEW | WPROF_VMA_CHANGED |
+						    WPROF_VMA_BUSY,
 					   .name = i % 64 ? "short" : name };
 	for (size_t i = 0; i < N_RUNS; i++)
 		r[i] = (struct wprof_run){ (1ull << 20) + i * 0x80000, 1 };
 	iv.vmas = v;
 	iv.n_vmas = N_VMAS;
-	iv.runs = r;
-	iv.n_runs = N_RUNS;
+	iv.runs = iv.unmeasured = iv.soft_dirty_runs = r;
+	iv.n_runs = iv.n_unmeasured = iv.n_soft_dirty_runs = N_RUNS;
 	return iv;
 }
 
@@ -395,14 +398,21 @@ ATF_TC_BODY(interval__huge, tc)
 	struct wprof_interval iv;
 	struct trace_reader *r;
 	struct trace_line line;
-	uint64_t next = 1ull << 20, left = 0, n = 0;
+	struct wprof_region *regions = calloc(N_HOT, sizeof(*regions));
+	uint64_t next = 1ull << 20, left = 0, hot_left = 0, n = 0, n_unmeasured = 0;
 	FILE *f = fopen("file", "w");
 
+	ATF_REQUIRE(regions != NULL);
+	for (size_t i = 0; i < N_HOT; i++) {
+		regions[i] = hot;
+		regions[i].start = (2 * i + 1) << 20;
+		regions[i].end = (2 * i + 2) << 20;
+	}
 	memset(name, 'n', sizeof(name) - 1);
 	memcpy(name + sizeof(name) - 5, ".so", 4);
 	iv = huge_interval(name);
 	ATF_REQUIRE(f && put_header(f) && trace_put_layout(f, 42, &iv));
-	ATF_REQUIRE(trace_put_interval(f, 42, BASE_NS, &iv, &hot, 1, false));
+	ATF_REQUIRE(trace_put_interval(f, 42, BASE_NS, &iv, regions, N_HOT, true));
 	ATF_REQUIRE_EQ(0, fclose(f));
 	r = trace_open("file", why, sizeof(why));
 	ATF_REQUIRE(r && trace_next(r, &line) == 1 && line.type == TRACE_LAYOUT);
@@ -413,15 +423,21 @@ ATF_TC_BODY(interval__huge, tc)
 		if (line.type == TRACE_INTERVAL) {
 			ATF_CHECK_EQ(TRACE_VMAS_MAX, line.n_vmas);
 			ATF_CHECK(json_get_u64(line.json, "vmas_left_out", &left));
+			ATF_CHECK_EQ(TRACE_HOT_MAX, line.n_hot);
+			ATF_CHECK(json_get_u64(line.json, "hot_left_out", &hot_left));
 		}
+		n_unmeasured += line.n_unmeasured;
 		ATF_CHECK(line.n_runs <= TRACE_RUNS_MAX);
 		for (size_t i = 0; i < line.n_runs; i++, n++, next += 0x80000)
 			ATF_REQUIRE_EQ(next, line.runs[i].start);
 	}
 	ATF_CHECK_STREQ("", trace_why(r));
 	ATF_CHECK_EQ(N_VMAS - TRACE_VMAS_MAX, left);
+	ATF_CHECK_EQ(N_HOT - TRACE_HOT_MAX, hot_left);
 	ATF_CHECK_EQ(N_RUNS, n);
+	ATF_CHECK_EQ(N_RUNS, n_unmeasured);
 	trace_close(r);
+	free(regions);
 	free((void *)(uintptr_t)iv.vmas);
 	free((void *)(uintptr_t)iv.runs);
 }

@@ -13,12 +13,12 @@
 
 /*
  * What a line may hold at most, so that what it costs to read is bounded: bytes, of the
- * header too, and JSON values, each of which takes 100 to 200 bytes of memory. What is
+ * header too, and JSON values, each of which takes up to 180 bytes of memory. What is
  * written keeps below: of each kind of runs those beyond TRACE_RUNS_MAX go on lines of
  * their own, mappings beyond TRACE_VMAS_MAX (four times what a process may usually have)
  * and hot regions beyond TRACE_HOT_MAX are left out and counted, names are clipped to
- * TRACE_NAME_MAX bytes of JSON. With up to 9 values a mapping or region and 3 a run that
- * is less than 6 million values and 200 MB.
+ * TRACE_NAME_MAX bytes of JSON. With up to 10 values a mapping or region and 3 a run that
+ * is less than 7 million values and 250 MB.
  */
 #define TRACE_LINE_MAX	 (256u << 20)
 #define TRACE_HEADER_MAX (1u << 20)

@@ -75,7 +75,7 @@ static int read_line(struct trace_reader *r, size_t max)
 			return damaged(r, "longer than %zu bytes", r->len);
 		in_text ^= c == '"' && !escaped;
 		escaped = in_text && c == '\\' && !escaped;
-		n_values += !in_text && (c == ',' || c == '[' || c == '{' || c == ':');
+		n_values += !in_text && (c == ',' || c == '[' || c == '{');
 		if (n_values > TRACE_VALUES_MAX)
 			return damaged(r, "more than %u values", TRACE_VALUES_MAX);
 		r->buf[r->len++] = (char)c;

@@ -154,7 +154,9 @@ static json_t *written_vmas(const struct wprof_interval *iv, size_t *n_out)
 	return vmas;
 }
 
-json_t *trace_regions_json(const struct wprof_region *r, size_t n)
+/* @name: how names are written: whole in a document of their own, clipped in a line */
+static json_t *regions_json(const struct wprof_region *r, size_t n,
+			    json_t *(*name)(const char *text))
 {
 	json_t *regions = json_array();
 
@@ -166,8 +168,13 @@ json_t *trace_regions_json(const struct wprof_region *r, size_t n)
 				  "populated_bytes", json_u64(r[i].populated_bytes),
 				  "written_ratio", r[i].written_ratio, "window_ratio",
 				  r[i].window_ratio, "consecutive", (int)r[i].consecutive, "type",
-				  wprof_vma_type_name(r[i].type), "name", name_json(r[i].name)));
+				  wprof_vma_type_name(r[i].type), "name", name(r[i].name)));
 	return regions;
+}
+
+json_t *trace_regions_json(const struct wprof_region *r, size_t n)
+{
+	return regions_json(r, n, json_text);
 }
 
 static json_t *interval_json(pid_t pid, uint64_t base_ns, const struct wprof_interval *iv,
@@ -192,7 +199,7 @@ static json_t *interval_json(pid_t pid, uint64_t base_ns, const struct wprof_int
 			 json_u64(iv->untracked_limit_bytes), "cost", "scan_ns",
 			 json_u64(iv->cost.scan_ns), "total_ns", json_u64(iv->cost.total_ns),
 			 "n_scans", json_u64(iv->cost.n_scans), "faults", json_u64(iv->cost.faults),
-			 "vmas", vmas, "hot", trace_regions_json(hot, n_hot_put));
+			 "vmas", vmas, "hot", regions_json(hot, n_hot_put, name_json));
 	line = left_out(line, "vmas_left_out", n_out);
 	return left_out(line, "hot_left_out", n_hot - n_hot_put);
 }
