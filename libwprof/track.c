@@ -725,6 +725,11 @@ int track_start(struct track *t)
 	return track_error(t, rc);
 }
 
+static bool area_is_ours(const struct area *a)
+{
+	return area_tracked(a) && !(a->state & AREA_FRESH);
+}
+
 /*
  * Have we registered any of it? As for arm_unregister(): only then it is undone, since
  * older kernels let any userfaultfd unregister the memory of another one.
@@ -734,7 +739,7 @@ static bool track_is_ours(const struct track *t, uint64_t start, uint64_t end, s
 	while (*k < t->now.n && t->now.v[*k].end <= start)
 		++*k;
 	for (size_t i = *k; i < t->now.n && t->now.v[i].start < end; i++)
-		if (area_tracked(&t->now.v[i]) && !(t->now.v[i].state & AREA_FRESH))
+		if (area_is_ours(&t->now.v[i]))
 			return true;
 	return false;
 }
@@ -756,6 +761,6 @@ void track_stop(struct track *t)
 			arm_unregister(t->uffd, e.start, e.end);
 	}
 	for (k = 0; k < t->now.n && rc; k++)
-		if (area_tracked(&t->now.v[k]) && !(t->now.v[k].state & AREA_FRESH))
+		if (area_is_ours(&t->now.v[k]))
 			arm_unregister(t->uffd, t->now.v[k].start, t->now.v[k].end);
 }

@@ -134,6 +134,13 @@ size_t human_width(int fd)
 	return width < 20 ? 20 : width;
 }
 
+void human_progress(const char *text)
+{
+	char clipped[4 * HUMAN_WIDTH_MAX + 1];
+
+	fprintf(stderr, "\r\033[K%s", human_clip(text, human_width(STDERR_FILENO) - 1, clipped));
+}
+
 /* Below 80 columns the right-hand figures go first, the address stays. */
 #define WIDE   80
 #define MEDIUM 44

@@ -42,6 +42,9 @@ char *human_clip(const char *text, size_t width, char *out);
 /** human_width() - columns of the terminal behind @fd; COLUMNS; else 80; 20 at least */
 size_t human_width(int fd);
 
+/** human_progress() - draw the line on the terminal of standard error anew; "": take it away */
+void human_progress(const char *text);
+
 /** human_region_head(), human_region() - the table of regions, @width columns */
 void human_region_head(size_t width);
 void human_region(const struct wprof_region *r, size_t width);

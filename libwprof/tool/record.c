@@ -97,7 +97,7 @@ static bool shows_progress(const struct recording *r)
 
 static void show_progress(const struct recording *r)
 {
-	char text[400], clipped[4 * HUMAN_WIDTH_MAX + 1];
+	char text[400];
 	struct human now = human_time(pace_now_ns() - r->base_ns), all = { "" };
 
 	if (!shows_progress(r))
@@ -108,13 +108,13 @@ static void show_progress(const struct recording *r)
 		 r->o.duration_ns ? " of " : "", all.text, (unsigned long long)r->end.intervals,
 		 human_bytes((double)r->end.written_pages * (double)sysconf(_SC_PAGESIZE)).text,
 		 r->o.duration_ns ? "" : "; ctrl-C ends");
-	fprintf(stderr, "\r\033[K%s", human_clip(text, human_width(STDERR_FILENO) - 1, clipped));
+	human_progress(text);
 }
 
 static void clear_progress(const struct recording *r)
 {
 	if (shows_progress(r))
-		fputs("\r\033[K", stderr);
+		human_progress("");
 }
 
 /* ---- intervals ---------------------------------------------------------------------------- */

@@ -60,19 +60,19 @@ int session_open_profile(const struct options *o, const struct target *t, struct
 
 static void show_progress(const struct session *s, uint64_t wanted)
 {
-	char text[400], clipped[4 * HUMAN_WIDTH_MAX + 1];
+	char text[400];
 
 	if (!isatty(STDERR_FILENO))
 		return;
 	snprintf(text, sizeof(text), "profiling %s: interval %llu of %llu", s->target.command,
 		 (unsigned long long)s->intervals + 1, (unsigned long long)wanted);
-	fprintf(stderr, "\r\033[K%s", human_clip(text, human_width(STDERR_FILENO) - 1, clipped));
+	human_progress(text);
 }
 
 static void clear_progress(void)
 {
 	if (isatty(STDERR_FILENO))
-		fputs("\r\033[K", stderr);
+		human_progress("");
 }
 
 /* Return: 0, or the exit code. */
